@@ -1,0 +1,1 @@
+"""The on-disk format of an archive: its only writer and its only reader."""

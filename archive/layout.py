@@ -1,0 +1,30 @@
+"""Names within an archive that this project writes (docs/archive.md)."""
+
+from __future__ import annotations
+
+LOG_NAME = "cbt.log"
+RESULTS = "results"
+PLAN_NAME = "cbt_config.yaml"
+RUN_NAME = "run.json"
+BENCHMARK_CONFIG_NAME = "benchmark_config.yaml"
+LEDGER_NAME = "created.jsonl"
+LOCK_NAME = ".cbt-lock"
+STAGING = ".cbt-staging"
+SUPERSEDED = "superseded"
+
+RUN_SCHEMA = 1
+
+
+def session_name(number: int) -> str:
+    """The file with the facts of one call of the program; a run that was taken up again has several."""
+    return f"session-{number:02d}.json"
+
+
+def output_name(number: int, host: str) -> str:
+    """What instance `number` of a host printed."""
+    return f"output.{number}.{host}"
+
+
+def json_output_name(number: int, host: str) -> str:
+    """The JSON document within it."""
+    return f"json_output.{number}.{host}"

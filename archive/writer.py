@@ -1,0 +1,234 @@
+"""The only writer of archives: one run at a time, one plan an archive, every point whole or not there."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from types import TracebackType
+from typing import Any
+
+import yaml
+
+from archive.files import ArchiveError, space_checked, sync_directory, write_whole
+from archive.layout import (
+    BENCHMARK_CONFIG_NAME,
+    LEDGER_NAME,
+    LOCK_NAME,
+    LOG_NAME,
+    PLAN_NAME,
+    RESULTS,
+    RUN_NAME,
+    RUN_SCHEMA,
+    STAGING,
+    SUPERSEDED,
+    session_name,
+)
+from archive.log import LogFile
+from archive.manifest import MANIFEST_NAME, ManifestError, PointManifest
+
+_OURS = frozenset({LOG_NAME, RESULTS, LOCK_NAME, STAGING, SUPERSEDED})
+_WORK_PREFIX = "cbt-"  # people give one folder as archive and as tmp_dir; these are a run's working folders
+
+
+@dataclass(frozen=True, slots=True)
+class StagedPoint:
+    """A folder beside the results in which a point's files gather until the point is whole."""
+
+    path: Path
+    folder: PurePosixPath
+
+
+class ArchiveWriter:
+    """An archive opened for writing; holds its lock until closed. Use as a context manager."""
+
+    def __init__(self, root: Path, lock: int, log: LogFile) -> None:
+        self.root = root
+        self.results = root / RESULTS
+        self.log = log
+        self._lock = lock
+        self._session: Path | None = None
+
+    @classmethod
+    def open(cls, root: Path, *, plan_text: str, plan_digest: str) -> ArchiveWriter:
+        """Makes the archive, or goes on with one of the same plan.
+
+        Raises ArchiveError when the folder holds something else, another plan, or another run that is under way.
+        """
+        with space_checked(root):
+            root.mkdir(parents=True, exist_ok=True)
+            _refuse_foreign(root)
+            lock = _take_lock(root)
+            try:
+                results = root / RESULTS
+                results.mkdir(exist_ok=True)
+                run = results / RUN_NAME
+                if run.exists():
+                    _refuse_other_plan(run, plan_digest, root)
+                else:
+                    write_whole(results / PLAN_NAME, plan_text.encode())
+                    document = {"schema": RUN_SCHEMA, "plan_digest": plan_digest, "created_unix_s": time.time()}
+                    write_whole(run, _json(document))
+                shutil.rmtree(root / STAGING, ignore_errors=True)
+                return cls(root, lock, LogFile(root / LOG_NAME))
+            except BaseException:
+                os.close(lock)
+                raise
+
+    def __enter__(self) -> ArchiveWriter:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        shutil.rmtree(self.root / STAGING, ignore_errors=True)
+        self.log.close()
+        with suppress(OSError):
+            os.close(self._lock)
+
+    @property
+    def ledger_path(self) -> Path:
+        """Where the run writes down what it creates."""
+        return self.results / LEDGER_NAME
+
+    def check(self) -> None:
+        """Raises ArchiveFull or ArchiveError when the log could not be written."""
+        if self.log.failure is not None:
+            with space_checked(self.root / LOG_NAME):
+                raise self.log.failure
+
+    def manifest(self, folder: PurePosixPath) -> PointManifest | None:
+        """The manifest of a point that is there. None when there is none, or none that can be read."""
+        try:
+            return PointManifest.from_json((self.results / folder / MANIFEST_NAME).read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError, ManifestError):
+            return None
+
+    def write_session(self, facts: Mapping[str, Any]) -> None:
+        """Writes the facts of this call: versions, configuration, hosts. Written again, it replaces them."""
+        if self._session is None:
+            numbers = range(1, len(list(self.results.glob("session-*.json"))) + 2)
+            self._session = next(p for n in numbers if not (p := self.results / session_name(n)).exists())
+        write_whole(self._session, _json(facts))
+
+    def stage(self, folder: PurePosixPath) -> StagedPoint:
+        """A new empty folder for a point's files."""
+        path = self.root / STAGING / "point"
+        with space_checked(path):
+            shutil.rmtree(path, ignore_errors=True)
+            path.mkdir(parents=True)
+        return StagedPoint(path, folder)
+
+    def commit(self, staged: StagedPoint, manifest: PointManifest, benchmark_config: Mapping[str, Any]) -> Path:
+        """Moves a staged point to its place with its manifest; an earlier try at it is kept under `superseded/`.
+
+        Raises ArchiveFull or ArchiveError; the results are then as they were.
+        """
+        write_whole(staged.path / MANIFEST_NAME, manifest.to_json().encode())
+        place = self.results / staged.folder
+        with space_checked(place):
+            _sync_files(staged.path)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            self._write_benchmark_config(staged.folder, benchmark_config)
+            if manifest_is_at(place):
+                self._supersede(place, staged.folder)
+            if place.exists():
+                # Without workloads a point's folder is its combination's and holds benchmark_config.yaml already.
+                for file in sorted(staged.path.iterdir(), key=lambda file: file.name == MANIFEST_NAME):
+                    file.replace(place / file.name)
+                staged.path.rmdir()
+            else:
+                staged.path.rename(place)
+            sync_directory(place)
+            sync_directory(place.parent)
+        return place
+
+    def discard(self, staged: StagedPoint) -> None:
+        shutil.rmtree(staged.path, ignore_errors=True)
+
+    def _write_benchmark_config(self, folder: PurePosixPath, config: Mapping[str, Any]) -> None:
+        path = self.results.joinpath(*folder.parts[:2]) / BENCHMARK_CONFIG_NAME
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_whole(path, yaml.safe_dump(dict(config), default_flow_style=False).encode())
+
+    def _supersede(self, place: Path, folder: PurePosixPath) -> None:
+        stamp = time.strftime("%Y%m%dT%H%M%S", time.gmtime())
+        target = self.root / SUPERSEDED / f"{stamp}-{time.time_ns() % 1_000_000_000:09d}" / folder
+        target.mkdir(parents=True)
+        # The manifest goes last: whatever interrupts this, the next try finds it and moves the rest.
+        for file in sorted(place.iterdir(), key=lambda file: file.name == MANIFEST_NAME):
+            if file.is_file() and file.name != BENCHMARK_CONFIG_NAME:
+                file.rename(target / file.name)
+
+
+def manifest_is_at(place: Path) -> bool:
+    """Whether a point was archived in this folder."""
+    return (place / MANIFEST_NAME).exists()
+
+
+def _refuse_foreign(root: Path) -> None:
+    names = {entry.name for entry in root.iterdir() if not entry.name.startswith(_WORK_PREFIX)}
+    if (root / RESULTS).exists() and not (root / RESULTS / RUN_NAME).exists() and any((root / RESULTS).iterdir()):
+        raise ArchiveError(
+            f"{root}: holds results that this program did not write; nothing is added to them: give another folder"
+        )
+    if foreign := sorted(names - _OURS):
+        more = f" and {len(foreign) - 3} more" if len(foreign) > 3 else ""
+        raise ArchiveError(
+            f"{root}: is not an archive of this program, it holds {', '.join(foreign[:3])}{more}: "
+            "give a new or an empty folder"
+        )
+
+
+def _take_lock(root: Path) -> int:
+    lock = os.open(root / LOCK_NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        holder = os.read(lock, 100).decode(errors="replace").strip()
+        os.close(lock)
+        raise ArchiveError(
+            f"{root}: another run is writing this archive ({holder or 'unknown'}); wait for it, or give another folder"
+        ) from None
+    os.ftruncate(lock, 0)
+    os.write(lock, f"pid {os.getpid()} on {os.uname().nodename}".encode())
+    return lock
+
+
+def _refuse_other_plan(run: Path, plan_digest: str, root: Path) -> None:
+    try:
+        document = json.loads(run.read_text(encoding="utf-8"))
+        schema, digest = document["schema"], document["plan_digest"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise ArchiveError(f"{run}: cannot be read ({error}); give another folder") from None
+    if schema != RUN_SCHEMA:
+        raise ArchiveError(f"{run}: schema {schema!r} is unknown to this version, which knows {RUN_SCHEMA}")
+    if digest != plan_digest:
+        raise ArchiveError(
+            f"{root}: was begun with another plan (its own is {RESULTS}/{PLAN_NAME}); "
+            "give that plan again to go on, or another folder for this one"
+        )
+
+
+def _sync_files(path: Path) -> None:
+    for file in path.iterdir():
+        if file.is_file():
+            descriptor = os.open(file, os.O_RDONLY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+
+
+def _json(document: Mapping[str, Any]) -> bytes:
+    return (json.dumps(document, indent=1, default=str) + "\n").encode()

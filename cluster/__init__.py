@@ -1,0 +1,1 @@
+"""Machines and Ceph: hosts, commands, transports, the launcher, pools, volumes, the throwaway cluster."""

@@ -1,0 +1,1 @@
+"""Ways to reach a host: one module each. All of them offer `Transport`."""
