@@ -54,8 +54,8 @@ class PointManifest:
     """One point. `setting` is what the plan swept ({"total_iodepth": 16}); `queue_depth` what was outstanding in all.
 
     `overlap` is the common window over the longest run (0..1); `start_skew_s` the latest window start less the
-    earliest. `health_before` and `health_after` hold the cluster's health and background work; `versions` the tools by host;
-    `settings` the effective options.
+    earliest. `health_before` and `health_after` hold the cluster's health and background work; `versions` the tools
+    by host; `settings` the effective options.
     """
 
     point_id: str

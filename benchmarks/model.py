@@ -148,10 +148,21 @@ class OutputError(Exception):
 class Benchmark(Protocol):
     """What a benchmark module offers as its `BENCHMARK`. Everything is pure."""
 
-    name: str
-    options: tuple[Option, ...]
-    unavailable: str | None
-    """None when the benchmark can run, else why not, for preflight and --dry-run."""
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def options(self) -> tuple[Option, ...]: ...
+
+    @property
+    def workload_options(self) -> tuple[Option, ...] | None:
+        """Keys that only a workload may have; None when the benchmark takes no `workloads`."""
+        ...
+
+    @property
+    def unavailable(self) -> str | None:
+        """None when the benchmark can run, else why not, for preflight and --dry-run."""
+        ...
 
 
 class RunnableBenchmark(Benchmark, Protocol):

@@ -26,6 +26,8 @@ class Kind(Enum):
     ANY = "anything"
 
 
+_SCALAR_KINDS = frozenset({Kind.FLAG, Kind.INTEGER, Kind.NUMBER, Kind.TEXT, Kind.SIZE})
+
 Scalar: TypeAlias = bool | int | float | str | None
 Value: TypeAlias = "Scalar | tuple[Value, ...] | Mapping[str, Value]"
 
@@ -46,10 +48,16 @@ class Option:
     description: str = ""
     choices: tuple[str, ...] = ()
     minimum: float | None = None
+    maximum: float | None = None
     sweep: bool = True
     fields: tuple[Option, ...] = ()
     no_effect: str | None = None
     secret: bool = False
+
+    @property
+    def takes_axis(self) -> bool:
+        """Whether a list of values is a sweep axis here."""
+        return self.sweep and self.kind in _SCALAR_KINDS
 
 
 class Settings(Mapping[str, Value]):

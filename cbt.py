@@ -1,0 +1,240 @@
+#!/usr/bin/env python3
+"""Runs the benchmarks of a test plan against a Ceph cluster and archives what came out.
+
+The parts are put together here: plan → points → session (hosts, cluster, run) → archive → table. See
+docs/architecture.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from orchestrator.version import VERSION
+from tools._launch import missing_packages_line, plain_output
+
+if TYPE_CHECKING:
+    import threading
+
+    from archive.writer import ArchiveWriter
+    from orchestrator.model import RunPoint, TestPlan
+    from orchestrator.progress import Progress
+    from orchestrator.session import Session
+
+EXIT_COMPLETE = 0
+EXIT_NOT_WHOLE = 1
+EXIT_USAGE = 2
+EXIT_INTERRUPTED = 130
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """The command. Exit status: 0 all points complete, 1 something failed or is partial, 2 plan or usage wrong,
+    130 interrupted."""
+    plain_output()
+    arguments = _parser().parse_args(argv)
+    if (line := missing_packages_line("cbt.py")) is not None:
+        print(line, file=sys.stderr)
+        return EXIT_USAGE
+    try:
+        return _carry_out(arguments)
+    except KeyboardInterrupt:
+        print("cbt.py: interrupted", file=sys.stderr)
+        return EXIT_INTERRUPTED
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="cbt.py",
+        description="Runs the benchmarks of a test plan against a Ceph cluster and archives what came out. "
+        "The same command given again goes on with the points that are missing or failed.",
+        epilog="Exit status: 0 all points complete, 1 something failed or is partial, 2 plan or usage wrong, "
+        "130 interrupted.",
+    )
+    parser.add_argument("plan", type=Path, metavar="test.yaml", help="the test plan (docs/plan.md)")
+    parser.add_argument("-a", "--archive", type=Path, help="folder for the results: new, empty, or of the same plan")
+    parser.add_argument("-c", "--conf", type=Path, help="the cluster's ceph.conf (default: the plan's conf_file)")
+    parser.add_argument("--dry-run", "--dry_run", action="store_true", help="say what would run, touching nothing")
+    parser.add_argument("--check", action="store_true", help="say everything that would stop the run, and stop")
+    parser.add_argument(
+        "--keep-cluster", "--keep_cluster", action="store_true", help="leave the throwaway cluster running at the end"
+    )
+    parser.add_argument(
+        "--keep-volumes", "--keep_volumes", action="store_true", help="leave the pools and images this run made"
+    )
+    parser.add_argument(
+        "--cleanup", action="store_true", help="remove the pools and images earlier calls left behind, and stop"
+    )
+    parser.add_argument(
+        "--allow-unhealthy", "--allow_unhealthy", action="store_true", help="run although the cluster is in HEALTH_ERR"
+    )
+    parser.add_argument("--version", action="version", version=f"%(prog)s {VERSION}")
+    return parser
+
+
+def _carry_out(arguments: argparse.Namespace) -> int:
+    from orchestrator.plan import PlanErrors, read_plan
+    from orchestrator.points import PointClash, lay_out
+    from orchestrator.session import Choices, Session
+    from orchestrator.stopping import stopping_signals
+
+    try:
+        plan = read_plan(arguments.plan)
+        points = lay_out(plan)
+    except (PlanErrors, PointClash) as error:
+        print(error, file=sys.stderr)
+        return EXIT_USAGE
+    if (line := _usage_problem(arguments, plan)) is not None:
+        print(f"cbt.py: {line}", file=sys.stderr)
+        return EXIT_USAGE
+    with _progress() as progress, stopping_signals(progress.say) as cancelled:
+        choices = Choices(
+            conf=arguments.conf,
+            keep_cluster=arguments.keep_cluster,
+            keep_volumes=arguments.keep_volumes,
+            allow_unhealthy=arguments.allow_unhealthy,
+        )
+        session = Session(plan, points, choices, progress, cancelled)
+        if arguments.dry_run:
+            return _dry_run(session, _archive_path(arguments, plan))
+        if arguments.check:
+            return _check(session)
+        return _run(session, arguments, cancelled)
+
+
+def _progress() -> Progress:
+    from orchestrator.progress import Progress
+
+    return Progress(sys.stderr)
+
+
+def _archive_path(arguments: argparse.Namespace, plan: TestPlan) -> Path | None:
+    """-a, else the plan's archive_dir."""
+    if arguments.archive is not None:
+        return Path(arguments.archive)
+    named = plan.cluster.settings.optional_text("archive_dir")
+    return Path(named) if named else None
+
+
+def _usage_problem(arguments: argparse.Namespace, plan: TestPlan) -> str | None:
+    if not (arguments.dry_run or arguments.check) and _archive_path(arguments, plan) is None:
+        return "where shall the results go? Give a folder with -a"
+    conf = arguments.conf
+    if conf is not None and plan.cluster.settings.flag("use_existing") and not conf.is_file():
+        return f"{conf}: there is no such ceph.conf; check the path given with -c"
+    if arguments.keep_cluster and plan.cluster.settings.flag("use_existing"):
+        return "--keep-cluster is for a throwaway cluster, but the plan uses an existing one (use_existing)"
+    return None
+
+
+def _dry_run(session: Session, archive: Path | None) -> int:
+    from orchestrator.explain import explain
+
+    conf = str(session.conf) if session.use_existing else "<throwaway cluster>/ceph.conf"
+    for line in explain(
+        session.plan,
+        session.points,
+        session.benchmarks,
+        session.runnable,
+        session.clients,
+        session.working_directory(archive),
+        conf,
+    ):
+        print(line)
+    return EXIT_COMPLETE
+
+
+def _check(session: Session) -> int:
+    findings = session.check()
+    for finding in findings:
+        print(finding)
+    problems = sum(not finding.warning for finding in findings)
+    if problems:
+        print(f"{problems} problem{'s' if problems > 1 else ''} would stop this run")
+        return EXIT_NOT_WHOLE
+    print(f"nothing would stop this run of {len(session.points)} points")
+    return EXIT_COMPLETE
+
+
+def _run(session: Session, arguments: argparse.Namespace, cancelled: threading.Event) -> int:
+    from archive.files import ArchiveError
+    from archive.writer import ArchiveWriter
+    from cluster.ceph import CephError
+    from cluster.deploy import DeployError
+    from cluster.transports.base import CommandFailed, HostUnreachable
+    from orchestrator.runner import ClusterGone, Interrupted
+    from orchestrator.session import PreflightFailed
+    from orchestrator.storage import StorageError
+
+    root = _archive_path(arguments, session.plan)
+    if root is None:
+        raise TypeError("the archive's path was checked before")
+    say = session.progress.say
+    try:
+        with ArchiveWriter.open(root, plan_text=session.plan.shown_text, plan_digest=session.plan.digest) as archive:
+            session.archive = archive
+            archive.log.note(f"begin: cbt.py {VERSION}, plan {session.plan.source}")
+            if arguments.cleanup:
+                session.clean_up()
+                return EXIT_COMPLETE
+            if _all_there(archive, session.points):
+                say(f"{root}: all {len(session.points)} points are complete already; nothing is run again")
+                _print_table(root)
+                return EXIT_COMPLETE
+            counts = session.run()
+            archive.log.note(f"end: {counts.complete} complete, {counts.partial} partial, {counts.failed} failed")
+        session.progress.close()
+        _print_table(root)
+        return EXIT_COMPLETE if counts.whole else EXIT_NOT_WHOLE
+    except PreflightFailed as error:
+        for finding in error.findings:
+            say(str(finding))
+        say(f"cbt.py: {error} would stop this run; nothing was started")
+    except Interrupted:
+        say(f"cbt.py: interrupted; what finished is safe in {root}, and the same command goes on from there")
+        return EXIT_INTERRUPTED
+    except (
+        ArchiveError,
+        CephError,
+        ClusterGone,
+        CommandFailed,
+        DeployError,
+        HostUnreachable,
+        StorageError,
+    ) as error:
+        say(f"cbt.py: {error}")
+    return EXIT_INTERRUPTED if cancelled.is_set() else EXIT_NOT_WHOLE
+
+
+def _all_there(archive: ArchiveWriter, points: Sequence[RunPoint]) -> bool:
+    """Whether nothing is left to run; says so when something is there already."""
+    done = 0
+    for point in points:
+        manifest = archive.manifest(point.folder)
+        done += manifest is not None and manifest.status == "complete" and manifest.point_id == point.id
+    if 0 < done < len(points):
+        print(f"{archive.root}: {done} of {len(points)} points are complete; going on with the others", file=sys.stderr)
+    return done == len(points)
+
+
+def _print_table(root: Path) -> None:
+    from orchestrator.progress import table
+    from post_processing.load import NotAnArchive, load_archive
+    from post_processing.summary import HEADER, summary_rows
+
+    try:
+        loaded = load_archive(root)
+    except NotAnArchive as error:
+        print(f"cbt.py: {error}", file=sys.stderr)
+        return
+    print()
+    print(table(list(summary_rows(loaded)), HEADER))
+    for problem in loaded.problems:
+        print(f"problem: {problem}")
+    print(f"\nresults: {root}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

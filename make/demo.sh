@@ -1,0 +1,14 @@
+#!/bin/sh
+# make demo: benchmarks a throwaway cluster with example/quickstart.yaml into a fresh archive, then reports on it.
+set -eu
+cd "$(dirname -- "$0")/.."
+
+archive=demo/$(date +%Y-%m-%d_%H%M%S)
+mkdir -p demo
+status=0
+.venv/bin/python cbt.py --archive "$archive" example/quickstart.yaml || status=$?
+# 1: some points failed, and the report says which. Anything else left nothing to report on.
+[ "$status" -le 1 ] || exit "$status"
+echo
+.venv/bin/python tools/generate_performance_report.py --archive "$archive" || exit $?
+exit "$status"

@@ -1,0 +1,459 @@
+"""The one loop: every point of the plan, one after the other, each launched on all its hosts at once."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from archive.files import space_checked
+from archive.layout import json_output_name, output_name
+from archive.manifest import PointManifest
+from archive.writer import ArchiveWriter, StagedPoint
+from benchmarks.model import Instance, InstanceCommand, LaunchContext, RunnableBenchmark, VolumeNeed
+from cluster.ceph import ClusterStatus
+from cluster.command import Command, quote_command
+from cluster.launcher import (
+    LaunchedInstance,
+    LaunchResult,
+    LaunchSpec,
+    Limits,
+    gate_command,
+    launch,
+)
+from cluster.transports.base import CommandFailed, HostUnreachable, Transport
+from orchestrator.judge import Judged, judge_instance, judge_point
+from orchestrator.model import RunPoint
+from orchestrator.progress import Progress, point_title
+from orchestrator.storage import Storage, StorageError
+
+CONNECT_LIMIT_S = 90.0
+"""An exclusive lock left by a killed client can hold up an image for about 30 s (FACTS), so this is well above."""
+
+GRACE_S = 30.0
+"""How long past ramp and time an instance may take to finish before it is ended."""
+
+KILL_GRACE_S = 5.0
+FETCHES_AT_ONCE = 16
+OVERHEAD_S = 1.0
+"""What launching and collecting add to a point, for the estimate of the time left only."""
+
+
+class Interrupted(Exception):
+    """The user asked to stop (Ctrl-C, SIGTERM)."""
+
+
+class ClusterGone(Exception):
+    """The Ceph cluster no longer answers, so no further point can run; one line."""
+
+
+class Health:
+    """The cluster's health by the cheapest way there is; what was seen after one point is the "before" of the next."""
+
+    def __init__(self, ask: Callable[[], Mapping[str, Any]]) -> None:
+        self._ask = ask
+        self._last: Mapping[str, Any] | None = None
+
+    def before(self) -> Mapping[str, Any]:
+        """Raises ClusterGone."""
+        return self._last if self._last is not None else self.now()
+
+    def now(self) -> Mapping[str, Any]:
+        """Raises ClusterGone."""
+        self._last = self._ask()
+        return self._last
+
+    def forget(self) -> None:
+        """Something was done to the cluster since."""
+        self._last = None
+
+
+@dataclass(slots=True)
+class Counts:
+    """How the points of this plan stand."""
+
+    complete: int = 0
+    partial: int = 0
+    failed: int = 0
+    taken_over: int = 0
+
+    def add(self, status: str) -> None:
+        setattr(self, status, getattr(self, status) + 1)
+
+    @property
+    def whole(self) -> bool:
+        return not self.partial and not self.failed
+
+
+@dataclass(slots=True)
+class Runner:
+    """Everything a run has at hand. `directory` is this run's working folder on every host."""
+
+    points: Sequence[RunPoint]
+    iterations: int
+    benchmarks: Mapping[str, RunnableBenchmark]
+    clients: Sequence[str]
+    transports: Mapping[str, Transport]
+    storage: Storage
+    health: Health
+    archive: ArchiveWriter
+    progress: Progress
+    cancelled: threading.Event
+    directory: str
+    ceph_conf: str | None
+    cluster_fsid: str | None
+    versions: Mapping[str, Mapping[str, str]]
+    rebuild_every_test: bool = False
+    on_rebuild: Callable[[], None] | None = None
+    counts: Counts = field(default_factory=Counts)
+    _unready: dict[VolumeNeed, str] = field(default_factory=dict)
+    _combination: tuple[int, str] | None = None
+
+    def run(self) -> Counts:
+        """Runs what is missing. Raises Interrupted, ClusterGone, ArchiveError; what finished is archived."""
+        for index, point in enumerate(self.points, 1):
+            done = self.archive.manifest(point.folder)
+            if done is not None and done.status == "complete" and done.point_id == point.id:
+                self.counts.add("complete")
+                self.counts.taken_over += 1
+                continue
+            self._check_cancelled()
+            self._run_point(index, point)
+            self.archive.check()
+        return self.counts
+
+    def _run_point(self, index: int, point: RunPoint) -> None:
+        title = point_title(point, self.iterations)
+        benchmark = self.benchmarks[point.benchmark]
+        this_s = self._expected_s(point)
+        later_s = sum(self._expected_s(later) for later in self.points[index:] if self._pending(later))
+        need = benchmark.need(point.settings, self.clients)
+        reason = self._prepare(point, need, benchmark)
+        self._check_cancelled()
+        self.progress.point_begins(index, len(self.points), title, this_s, later_s)
+        if reason is None:
+            reason = self._pre_workload_script(point)
+        manifest = self._failed(point, reason) if reason else self._measure(point, benchmark)
+        self.counts.add(manifest.status)
+        outcome = manifest.status + (f": {manifest.reason}" if manifest.reason else "")
+        self.progress.point_ends(index, len(self.points), title, outcome)
+        for note in manifest.notes:
+            self.progress.say(f"      note: {note}")
+        self.archive.log.note(f"point {point.id} {title}: {outcome}")
+        if manifest.status != "complete":
+            self._still_there()
+
+    def _expected_s(self, point: RunPoint) -> float:
+        return expected_s(self.benchmarks[point.benchmark], point)
+
+    def _pending(self, point: RunPoint) -> bool:
+        done = self.archive.manifest(point.folder)
+        return done is None or done.status != "complete" or done.point_id != point.id
+
+    def _prepare(self, point: RunPoint, need: VolumeNeed, benchmark: RunnableBenchmark) -> str | None:
+        """Gets the volumes ready; the reason why they cannot be, None when they are."""
+        combination = (point.iteration, point.combination_id)
+        if self.rebuild_every_test and self._combination not in (None, combination):
+            self.storage.remove()
+            if self.on_rebuild is not None:
+                self.on_rebuild()
+            self.health.forget()
+        self._combination = combination
+        if need in self._unready:
+            return self._unready[need]
+        try:
+            if self.storage.make_ready(need, point.settings, benchmark):
+                self.health.forget()
+        except StorageError as error:
+            self._unready[need] = f"its volumes could not be made ready: {error}"
+            return self._unready[need]
+        return None
+
+    def _pre_workload_script(self, point: RunPoint) -> str | None:
+        words = point.settings.get("pre_workload_script")
+        if not words:
+            return None
+        argv = tuple(str(word) for word in words) if isinstance(words, tuple) else (str(words),)
+        for host in dict.fromkeys(self.clients):
+            done = self.transports[host].run(Command(argv, timeout_s=3600))
+            if not done.ok:
+                return f"pre_workload_script failed: {done.problem()}"
+        return None
+
+    def _measure(self, point: RunPoint, benchmark: RunnableBenchmark) -> PointManifest:
+        need = self.storage.resolved
+        instances = benchmark.instances(point.settings, need)
+        directory = point_directory(self.directory, point)
+        commands = instance_commands(benchmark, instances, point, directory, self.ceph_conf)
+        health_before = self.health.before()
+        started_s = time.time()
+        result = launch(
+            launch_specs(benchmark, instances, commands, directory),
+            self.transports,
+            self._limits(point, benchmark),
+            cancelled=self.cancelled,
+            log=self.archive.log,
+        )
+        ended_s = time.time()
+        staged = self.archive.stage(point.folder)
+        try:
+            if result.cancelled:
+                raise Interrupted
+            lost = self._collect(result, directory, staged)
+            judged = [
+                self._judge(instance, commands[instance], result, lost.get(instance.host), staged, benchmark, point)
+                for instance in instances
+            ]
+            manifest = self._manifest(point, benchmark, judged, started_s, ended_s, health_before)
+            self.archive.commit(staged, manifest, _benchmark_config(point))
+        finally:
+            self.archive.discard(staged)
+            self._remove_directories(result, directory)
+        return manifest
+
+    def _limits(self, point: RunPoint, benchmark: RunnableBenchmark) -> Limits:
+        ramp_s, time_s = benchmark.ramp_and_time_s(point.settings)
+        deadline_s = ramp_s + time_s + GRACE_S if time_s is not None else None
+        return Limits(connect_s=CONNECT_LIMIT_S, deadline_s=deadline_s, kill_grace_s=KILL_GRACE_S)
+
+    def _collect(self, result: LaunchResult, directory: str, staged: StagedPoint) -> dict[str, str]:
+        """Brings every host's files into the staged folder under their archive names; why a host was lost, by host."""
+
+        def collect(host: str) -> str | None:
+            failure = result.failures.get(host)
+            trouble = str(failure) if failure is not None else None
+            arriving = staged.path / f".{host}"
+            try:
+                with space_checked(staged.path):
+                    arriving.mkdir()
+                    self.transports[host].fetch(directory, arriving)
+                    for file in sorted(arriving.iterdir()):
+                        _keep(file, host, staged.path)
+                    arriving.rmdir()
+            except (HostUnreachable, CommandFailed) as error:
+                trouble = trouble or str(error)
+            return trouble
+
+        with ThreadPoolExecutor(FETCHES_AT_ONCE, thread_name_prefix="fetch") as pool:
+            troubles = dict(zip(result.hosts, pool.map(collect, result.hosts), strict=True))
+        return {host: trouble for host, trouble in troubles.items() if trouble is not None}
+
+    def _judge(
+        self,
+        instance: Instance,
+        command: InstanceCommand,
+        result: LaunchResult,
+        lost: str | None,
+        staged: StagedPoint,
+        benchmark: RunnableBenchmark,
+        point: RunPoint,
+    ) -> Judged:
+        known = result.outcomes.get(instance.host)
+        outcomes = {outcome.number: outcome for outcome in known.instances} if known is not None else {}
+        output = staged.path / output_name(instance.number, instance.host)
+        stderr = staged.path / f"stderr.{instance.number}.{instance.host}"
+        judged = judge_instance(
+            instance,
+            quote_command(command.argv, command.env),
+            outcomes.get(instance.number),
+            lost,
+            output.read_bytes() if output.exists() else None,
+            stderr.read_text(encoding="utf-8", errors="replace") if stderr.exists() else "",
+            benchmark,
+            point.settings,
+        )
+        if judged.document is not None:
+            with space_checked(staged.path):
+                (staged.path / json_output_name(instance.number, instance.host)).write_bytes(judged.document)
+        return judged
+
+    def _manifest(
+        self,
+        point: RunPoint,
+        benchmark: RunnableBenchmark,
+        judged: Sequence[Judged],
+        started_s: float,
+        ended_s: float,
+        health_before: Mapping[str, Any],
+    ) -> PointManifest:
+        verdict = judge_point(judged, point.settings)
+        try:
+            health_after: Mapping[str, Any] | None = self.health.now()
+        except ClusterGone:
+            health_after = None
+        ramp_s, time_s = benchmark.ramp_and_time_s(point.settings)
+        return PointManifest(
+            point_id=point.id,
+            iteration=point.iteration,
+            benchmark=point.benchmark,
+            workload=point.workload,
+            reported=point.reported,
+            settings=dict(point.settings),
+            setting=dict(point.setting),
+            queue_depth=sum(j.record.numjobs * j.record.iodepth for j in judged),
+            status=verdict.status,
+            reason=verdict.reason,
+            started_s=started_s,
+            ended_s=ended_s,
+            ramp_s=ramp_s,
+            time_s=time_s,
+            instances_expected=len(judged),
+            overlap=verdict.overlap,
+            start_skew_s=verdict.start_skew_s,
+            instances=tuple(j.record for j in judged),
+            health_before=health_before,
+            health_after=health_after,
+            cluster_fsid=self.cluster_fsid,
+            versions=self.versions,
+            notes=(*verdict.notes, *_health_notes(health_before, health_after)),
+        )
+
+    def _failed(self, point: RunPoint, reason: str) -> PointManifest:
+        """Archives a point that could not be launched at all."""
+        benchmark = self.benchmarks[point.benchmark]
+        now = time.time()
+        ramp_s, time_s = benchmark.ramp_and_time_s(point.settings)
+        planned = benchmark.instances(point.settings, benchmark.need(point.settings, self.clients))
+        manifest = PointManifest(
+            point_id=point.id,
+            iteration=point.iteration,
+            benchmark=point.benchmark,
+            workload=point.workload,
+            reported=point.reported,
+            settings=dict(point.settings),
+            setting=dict(point.setting),
+            queue_depth=sum(instance.queue_depth for instance in planned),
+            status="failed",
+            reason=reason,
+            started_s=now,
+            ended_s=now,
+            ramp_s=ramp_s,
+            time_s=time_s,
+            instances_expected=len(planned),
+            overlap=None,
+            start_skew_s=None,
+            instances=(),
+            health_before=None,
+            health_after=None,
+            cluster_fsid=self.cluster_fsid,
+            versions=self.versions,
+        )
+        staged = self.archive.stage(point.folder)
+        try:
+            self.archive.commit(staged, manifest, _benchmark_config(point))
+        finally:
+            self.archive.discard(staged)
+        return manifest
+
+    def _remove_directories(self, result: LaunchResult, directory: str) -> None:
+        for host in result.hosts:
+            try:
+                self.transports[host].remove(directory)
+            except (HostUnreachable, CommandFailed) as error:
+                self.archive.log.note(f"{host}: {directory} could not be removed: {error}")
+
+    def _still_there(self) -> None:
+        """After a point that did not run whole: does the cluster answer at all? Raises ClusterGone."""
+        self.health.now()
+
+    def _check_cancelled(self) -> None:
+        if self.cancelled.is_set():
+            raise Interrupted
+
+
+def expected_s(benchmark: RunnableBenchmark, point: RunPoint) -> float:
+    """What a point should take (s); a run that ends by size alone is not foreseen."""
+    ramp_s, time_s = benchmark.ramp_and_time_s(point.settings)
+    return ramp_s + (time_s or 0.0) + OVERHEAD_S
+
+
+def point_directory(directory: str, point: RunPoint) -> str:
+    """Where a point's instances work on their hosts, below the run's own working folder."""
+    return f"{directory}/cbt-{point.id}"
+
+
+def instance_commands(
+    benchmark: RunnableBenchmark,
+    instances: Sequence[Instance],
+    point: RunPoint,
+    directory: str,
+    ceph_conf: str | None,
+) -> dict[Instance, InstanceCommand]:
+    """The exact command of every instance of a point, as --dry-run shows it and the launcher runs it."""
+    return {
+        instance: benchmark.command(
+            instance,
+            point.settings,
+            LaunchContext(
+                directory=directory,
+                ceph_conf=ceph_conf,
+                gate=gate_command(directory, instance.number) if benchmark.ready_marks(instance) else None,
+            ),
+        )
+        for instance in instances
+    }
+
+
+def launch_specs(
+    benchmark: RunnableBenchmark,
+    instances: Sequence[Instance],
+    commands: Mapping[Instance, InstanceCommand],
+    directory: str,
+) -> list[LaunchSpec]:
+    """One launch a host, hosts in the plan's order."""
+    by_host: dict[str, list[LaunchedInstance]] = {}
+    for instance in instances:
+        command = commands[instance]
+        launched = LaunchedInstance(instance.number, command.argv, command.env, benchmark.ready_marks(instance))
+        by_host.setdefault(instance.host, []).append(launched)
+    return [LaunchSpec(host, directory, tuple(launched)) for host, launched in by_host.items()]
+
+
+def _keep(file: Path, host: str, into: Path) -> None:
+    """Moves one file that came from a host to its archive name; empty by-products are dropped."""
+    if file.stat().st_size == 0 and (file.name.startswith("stderr.") or file.name.endswith(".prerun.txt")):
+        file.unlink()
+        return
+    file.rename(into / f"{file.name}.{host}")
+
+
+def health_facts(status: ClusterStatus) -> dict[str, Any]:
+    """What a manifest keeps of the cluster's state."""
+    return {
+        "health": status.health,
+        "checks": dict(status.checks),
+        "pgs_by_state": dict(status.pgs_by_state),
+        "osds": {"total": status.num_osds, "up": status.num_up_osds, "in": status.num_in_osds},
+        "background_work": list(status.background_work()),
+    }
+
+
+def _health_notes(before: Mapping[str, Any] | None, after: Mapping[str, Any] | None) -> tuple[str, ...]:
+    """What of the cluster's state puts a point in doubt (METHOD.md, checks)."""
+    if after is None:
+        return ("the cluster did not answer after this point",)
+    notes = []
+    for when, seen in (("before", before), ("after", after)):
+        if seen and seen.get("health") != "HEALTH_OK":
+            checks = "; ".join(f"{name}: {text}" for name, text in dict(seen.get("checks", {})).items())
+            notes.append(f"{seen.get('health')} {when} this point" + (f" ({checks})" if checks else ""))
+        if seen and seen.get("background_work"):
+            notes.append(f"{when} this point the cluster was at work: {', '.join(seen['background_work'])}")
+    return tuple(dict.fromkeys(notes))
+
+
+def _benchmark_config(point: RunPoint) -> Mapping[str, Any]:
+    """What benchmark_config.yaml shows, under the key where scripts written for the older tool look."""
+    return {"cluster": {"benchmark": point.benchmark, "iteration": point.iteration, **_plain(point.combination)}}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(name): _plain(item) for name, item in value.items()}
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
+    return value

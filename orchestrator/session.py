@@ -1,0 +1,366 @@
+"""One call of the program: hosts, cluster, preflight, the run, and putting away what was made."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from archive.writer import ArchiveWriter
+from benchmarks.model import Benchmark, Requirement, RunnableBenchmark, VolumeNeed
+from benchmarks.registry import all_benchmarks
+from cluster.ceph import Ceph, CephError
+from cluster.command_log import CommandLog, NullLog
+from cluster.deploy import ClusterSpec, DeployedCluster, DeployError, ThrowawayCluster, check_deploy, reap_leftovers
+from cluster.ledger import Ledger
+from cluster.status_feed import StatusFeed
+from cluster.transports.base import CommandFailed, HostUnreachable, Transport
+from cluster.transports.local import LocalTransport
+from orchestrator.facts import ceph_facts, host_facts
+from orchestrator.model import RunPoint, TestPlan
+from orchestrator.preflight import Finding, as_runnable, check_clients, check_plan, gather
+from orchestrator.progress import Progress
+from orchestrator.runner import ClusterGone, Counts, Health, Interrupted, Runner, health_facts
+from orchestrator.storage import Storage
+from orchestrator.version import VERSION
+
+DEFAULT_CONF = Path("/etc/ceph/ceph.conf")
+UNHEALTHY = "HEALTH_ERR"
+
+
+class PreflightFailed(Exception):
+    """Something would stop the run; the findings are all there is."""
+
+    def __init__(self, findings: Sequence[Finding]) -> None:
+        super().__init__(f"{sum(not f.warning for f in findings)} problems")
+        self.findings = tuple(findings)
+
+
+@dataclass(frozen=True, slots=True)
+class Choices:
+    """What the command line chose."""
+
+    conf: Path | None = None
+    keep_cluster: bool = False
+    keep_volumes: bool = False
+    allow_unhealthy: bool = False
+
+
+@dataclass(slots=True)
+class Session:
+    """Puts the parts together for one plan. `archive` is None for --check, which keeps nothing."""
+
+    plan: TestPlan
+    points: Sequence[RunPoint]
+    choices: Choices
+    progress: Progress
+    cancelled: threading.Event
+    archive: ArchiveWriter | None = None
+    _transports: dict[str, Transport] = field(default_factory=dict)
+    _versions: dict[str, dict[str, str]] = field(default_factory=dict)
+    _facts: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def clients(self) -> tuple[str, ...]:
+        return tuple(host.name for host in self.plan.cluster.clients)
+
+    @property
+    def benchmarks(self) -> Mapping[str, Benchmark]:
+        return all_benchmarks()
+
+    @property
+    def runnable(self) -> Mapping[str, RunnableBenchmark]:
+        return {name: as_runnable(found) for name, found in self.benchmarks.items() if found.unavailable is None}
+
+    @property
+    def use_existing(self) -> bool:
+        return self.plan.cluster.settings.flag("use_existing")
+
+    @property
+    def conf(self) -> Path:
+        """The existing cluster's configuration file: -c, else the plan's, else Ceph's own place."""
+        if self.choices.conf is not None:
+            return self.choices.conf.absolute()
+        named = self.plan.cluster.settings.optional_text("conf_file")
+        return Path(named).absolute() if named else DEFAULT_CONF
+
+    @property
+    def tmp_dir(self) -> Path:
+        named = self.plan.cluster.settings.optional_text("tmp_dir")
+        return Path(named).absolute() if named else Path(tempfile.gettempdir())
+
+    def working_directory(self, archive: Path | None) -> str:
+        """This run's folder on every host: the same for the same archive, so that a later call finds what a killed one
+        left there."""
+        place = f"{os.uname().nodename}\0{archive.absolute() if archive else ''}\0{self.plan.digest}"
+        return str(self.tmp_dir / f"cbt-{hashlib.sha256(place.encode()).hexdigest()[:12]}")
+
+    # ---- preflight ----
+
+    def check(self) -> list[Finding]:
+        """Everything that would stop the run, and what should be known; creates nothing."""
+        self._connect()
+        try:
+            return self._preflight()
+        finally:
+            self._disconnect()
+
+    def _preflight(self) -> list[Finding]:
+        findings = gather(lambda: check_plan(self.plan, self.points, self.benchmarks, self.clients))
+        if any(not finding.warning for finding in findings):
+            return findings  # hosts that cannot be reached need not be asked
+        return gather(lambda: findings, self._check_clients, self._check_cluster)
+
+    def _check_clients(self) -> list[Finding]:
+        requirements: list[Requirement] = []
+        instances = 1
+        for point in self.points:
+            benchmark = self.runnable[point.benchmark]
+            requirements += benchmark.requirements(point.settings)
+            need = benchmark.need(point.settings, self.clients)
+            instances = max(instances, len(benchmark.instances(point.settings, need)))
+        findings, self._versions = check_clients(
+            self._transports, self.clients, tuple(dict.fromkeys(requirements)), str(self.tmp_dir), instances
+        )
+        return findings
+
+    def _check_cluster(self) -> list[Finding]:
+        if not self.use_existing:
+            return [Finding("throwaway cluster", text) for text in check_deploy(self._spec(), self._head)]
+        ceph = self._ceph(str(self.conf))
+        try:
+            status = ceph.status()
+        except CephError as error:
+            return [Finding("ceph", str(error))]
+        except HostUnreachable as error:
+            return [Finding(f"host {self._head.host}", str(error))]
+        findings = []
+        checks = "; ".join(f"{name}: {text}" for name, text in status.checks.items())
+        if status.health == UNHEALTHY and not self.choices.allow_unhealthy:
+            findings.append(
+                Finding("ceph health", f"{UNHEALTHY}: {checks}; mend the cluster, or give --allow-unhealthy")
+            )
+        elif status.checks:
+            findings.append(Finding("ceph health", f"{status.health}: {checks}", warning=True))
+        if work := status.background_work():
+            findings.append(Finding("ceph", f"the cluster is busy with itself: {', '.join(work)}", warning=True))
+        return findings + self._storage(ceph, str(self.conf), self.working_directory(None)).check(self._needs())
+
+    def _needs(self) -> tuple[VolumeNeed, ...]:
+        """Every different need for volumes, in the plan's order."""
+        needs = (self.runnable[point.benchmark].need(point.settings, self.clients) for point in self.points)
+        return tuple(dict.fromkeys(needs))
+
+    # ---- the run ----
+
+    def run(self) -> Counts:
+        """Preflight, then every point that is missing. Raises PreflightFailed, DeployError, CephError, HostUnreachable,
+        ClusterGone, Interrupted, ArchiveError."""
+        archive = self._archive()
+        with ExitStack() as stack:
+            self._connect()
+            stack.callback(self._disconnect)
+            findings = self._preflight()
+            for finding in findings:
+                archive.log.note(str(finding))
+            if any(not finding.warning for finding in findings):
+                raise PreflightFailed(findings)
+            for finding in findings:
+                self.progress.say(str(finding))
+            directory = self.working_directory(archive.root)
+            self._remove_directory(directory)
+            stack.callback(self._remove_directory, directory)
+            if self.use_existing:
+                return self._run_on(str(self.conf), directory, on_rebuild=None)
+            cluster = stack.enter_context(self._throwaway())
+            return self._run_on(str(cluster.conf), directory, on_rebuild=None)
+
+    def _run_on(self, conf: str, directory: str, on_rebuild: Callable[[], None] | None) -> Counts:
+        archive = self._archive()
+        ceph = self._ceph(conf)
+        storage = self._storage(ceph, conf, directory)
+        with StatusFeed(ceph) as feed, self._balancer_off(ceph):
+            fsid = ceph.fsid()
+            self._record(ceph, conf, fsid)
+            self._idle()
+            runner = Runner(
+                points=self.points,
+                iterations=self.plan.cluster.settings.integer("iterations"),
+                benchmarks=self.runnable,
+                clients=self.clients,
+                transports=self._transports,
+                storage=storage,
+                health=Health(lambda: _ask_health(feed)),
+                archive=archive,
+                progress=self.progress,
+                cancelled=self.cancelled,
+                directory=directory,
+                ceph_conf=conf,
+                cluster_fsid=fsid,
+                versions=self._versions,
+                rebuild_every_test=self.plan.cluster.settings.flag("rebuild_every_test"),
+                on_rebuild=on_rebuild,
+            )
+            try:
+                counts = runner.run()
+            finally:
+                self._facts["ended_unix_s"] = time.time()
+                self._facts["librbd_cache"] = storage.cache_facts
+                archive.write_session(self._facts)
+            if not self.choices.keep_volumes and self.use_existing:
+                storage.remove()
+            return counts
+
+    @contextmanager
+    def _throwaway(self) -> Iterator[DeployedCluster]:
+        cluster = ThrowawayCluster(self._head)
+        try:
+            deployed = cluster.deploy(self._spec(), self._waiting)
+            for notice in deployed.notices:
+                self.progress.say(notice)
+            self.progress.say(
+                f"throwaway cluster: {self._spec().osd_count} OSDs ({self._spec().objectstore}) "
+                f"healthy after {deployed.deploy_s:.1f} s"
+            )
+            yield deployed
+            if self.choices.keep_cluster:
+                self.progress.say(cluster.keep())
+        finally:
+            for line in cluster.stop_and_remove():
+                self.progress.say(line)
+
+    def clean_up(self) -> None:
+        """Removes what earlier calls with this archive left on an existing cluster. Raises StorageError, CephError."""
+        self._connect()
+        try:
+            directory = self.working_directory(self._archive().root)
+            self._remove_directory(directory)
+            if self.use_existing:
+                self._storage(self._ceph(str(self.conf)), str(self.conf), directory).remove()
+                self.progress.say("what this archive's runs had made on the cluster is removed")
+            for line in reap_leftovers(self.tmp_dir):
+                self.progress.say(line)
+        finally:
+            self._disconnect()
+
+    def _spec(self) -> ClusterSpec:
+        settings = self.plan.cluster.settings
+        objectstore = settings.text("osd_objectstore")
+        devices = settings.get("osd_devices")
+        hosts = max(len(self.plan.cluster.daemons.get("osds", {})), 1)
+        return ClusterSpec(
+            base=self.tmp_dir,
+            osd_count=settings.integer("osds_per_node") * hosts,
+            objectstore="memstore" if objectstore == "memstore" else "bluestore",
+            osd_size_bytes=settings.integer("osd_size"),
+            devices=tuple(str(device) for device in devices) if isinstance(devices, tuple) else (),
+            commands=self.plan.cluster.commands,
+        )
+
+    @contextmanager
+    def _balancer_off(self, ceph: Ceph) -> Iterator[None]:
+        """Switches the balancer off for the run if the plan asks for it, and on again if it was on."""
+        if not self.plan.cluster.settings.flag("disable_balancer") or not ceph.balancer_status().active:
+            yield
+            return
+        ceph.balancer_off()
+        try:
+            yield
+        finally:
+            with suppress(CephError, HostUnreachable):
+                ceph.balancer_on()
+
+    def _idle(self) -> None:
+        seconds = self.plan.cluster.settings.integer("idle_duration")
+        if seconds:
+            self._waiting(f"idle for {seconds} s, as the plan says")
+            if self.cancelled.wait(seconds):
+                raise Interrupted
+
+    def _record(self, ceph: Ceph, conf: str, fsid: str) -> None:
+        """Writes what is needed to trust the results later into the archive, before the first point."""
+        self._waiting("recording the cluster's configuration")
+        hosts = {name: host_facts(transport) for name, transport in self._transports.items()}
+        for name, versions in self._versions.items():
+            hosts[name]["programs"] = versions
+        self._facts = {
+            "schema": 1,
+            "program_version": VERSION,
+            "started_unix_s": time.time(),
+            "plan": str(self.plan.source),
+            "conf": conf,
+            "hosts": hosts,
+            "ceph": {"fsid": fsid, **ceph_facts(ceph)},
+        }
+        self._archive().write_session(self._facts)
+
+    # ---- parts ----
+
+    def _archive(self) -> ArchiveWriter:
+        if self.archive is None:
+            raise TypeError("a run needs an archive")
+        return self.archive
+
+    @property
+    def _head(self) -> Transport:
+        head = self.plan.cluster.head
+        return self._transports[head.name if head is not None and head.name in self._transports else self.clients[0]]
+
+    def _log(self) -> CommandLog:
+        return self.archive.log if self.archive is not None else NullLog()
+
+    def _connect(self) -> None:
+        """A transport for every host that has a part in the run."""
+        hosts = [*self.plan.cluster.clients]
+        if self.plan.cluster.head is not None and self.plan.cluster.head.is_local():
+            hosts.append(self.plan.cluster.head)
+        self._transports = {host.name: LocalTransport(host.name, self._log()) for host in hosts}
+
+    def _disconnect(self) -> None:
+        for transport in self._transports.values():
+            transport.close()
+
+    def _ceph(self, conf: str) -> Ceph:
+        return Ceph(self._head, conf, self.plan.cluster.commands)
+
+    def _storage(self, ceph: Ceph, conf: str, directory: str) -> Storage:
+        return Storage(
+            ceph=ceph,
+            ledger=Ledger(self.archive.ledger_path if self.archive is not None else Path(os.devnull)),
+            pool_profiles=self.plan.cluster.pool_profiles,
+            erasure_profiles=self.plan.cluster.erasure_profiles,
+            transports=self._transports,
+            directory=directory,
+            ceph_conf=conf,
+            waiting=self._waiting,
+            notice=self.progress.say,
+            cancelled=self.cancelled,
+            log=self._log(),
+        )
+
+    def _waiting(self, text: str) -> None:
+        if self.cancelled.is_set():
+            raise Interrupted
+        self.progress.waiting(text)
+
+    def _remove_directory(self, directory: str) -> None:
+        for transport in self._transports.values():
+            with suppress(HostUnreachable, CommandFailed):
+                transport.remove(directory)
+
+
+def _ask_health(feed: StatusFeed) -> Mapping[str, Any]:
+    try:
+        return health_facts(feed.status())
+    except (CephError, HostUnreachable) as error:
+        raise ClusterGone(f"the Ceph cluster no longer answers: {error}") from None
+
+
+__all__ = ["Choices", "DeployError", "PreflightFailed", "Session"]

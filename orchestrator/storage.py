@@ -1,0 +1,190 @@
+"""The pools and images a point runs on: made, filled and verified, or only looked up; put away at the end."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+from benchmarks.model import LaunchContext, RunnableBenchmark, Volume, VolumeNeed
+from benchmarks.options import Settings
+from cluster.ceph import Ceph, CephError
+from cluster.command import Command
+from cluster.command_log import CommandLog
+from cluster.launcher import HostOutcome, InstanceOutcome, LaunchedInstance, LaunchSpec, Limits, launch
+from cluster.ledger import Ledger, LedgerError
+from cluster.pools import check_pools, prepare_pools, remove_created
+from cluster.transports.base import CommandFailed, HostUnreachable, Transport
+from cluster.volumes import (
+    ExistingVolumes,
+    PreparedVolume,
+    check_images,
+    pools_needed,
+    prepare_images,
+    resolve_existing,
+    verify_filled,
+)
+from orchestrator.preflight import Finding
+
+FILL_CONNECT_S = 90.0
+SLOWEST_FILL_BYTES_PER_S = 1 << 19
+"""A volume that fills more slowly than this has stopped for good; sets the deadline of the prefill."""
+
+VERIFY_AT_ONCE = 8
+
+
+class StorageError(Exception):
+    """The volumes cannot be made ready, or put away; one line."""
+
+
+@dataclass(slots=True)
+class Storage:
+    """Keeps one need for volumes ready at a time. `ledger` is None for --check, which makes nothing."""
+
+    ceph: Ceph
+    ledger: Ledger
+    pool_profiles: Mapping[str, Settings]
+    erasure_profiles: Mapping[str, Settings]
+    transports: Mapping[str, Transport]
+    directory: str
+    ceph_conf: str
+    waiting: Callable[[str], None]
+    notice: Callable[[str], None]
+    cancelled: threading.Event
+    log: CommandLog
+    cache_facts: dict[str, Any] = field(default_factory=dict)
+    _wanted: VolumeNeed | None = None
+    _resolved: VolumeNeed | None = None
+
+    @property
+    def resolved(self) -> VolumeNeed:
+        """The need that is ready, with the images as they are really called."""
+        if self._resolved is None:
+            raise TypeError("nothing was made ready yet")
+        return self._resolved
+
+    def check(self, needs: Iterable[VolumeNeed]) -> list[Finding]:
+        """What would stop `make_ready` for these needs; changes nothing."""
+        findings: dict[str, Finding] = {}
+        try:
+            for need in needs:
+                problems, notices = self._look(need)
+                findings |= {text: Finding("volumes", text) for text in problems}
+                findings |= {text: Finding("volumes", text, warning=True) for text in notices}
+        except (CephError, HostUnreachable, LedgerError) as error:
+            findings[str(error)] = Finding("volumes", str(error))
+        return list(findings.values())
+
+    def _look(self, need: VolumeNeed) -> tuple[Sequence[str], Sequence[str]]:
+        if need.existing:
+            found = self._existing(need)
+            return found.problems, found.notices
+        specs = pools_needed(need, self.pool_profiles, self.erasure_profiles)
+        return [*check_pools(self.ceph, self.ledger, specs), *check_images(self.ceph, self.ledger, need)], ()
+
+    def make_ready(self, need: VolumeNeed, settings: Settings, benchmark: RunnableBenchmark) -> bool:
+        """Makes, fills and verifies what the need names; False when it was ready already. Raises StorageError."""
+        if need == self._wanted:
+            return False
+        self._wanted = self._resolved = None
+        try:
+            self._resolved = self._look_up(need) if need.existing else self._make(need, settings, benchmark)
+            self._note_cache(self._resolved, settings)
+        except (CephError, LedgerError, CommandFailed, HostUnreachable) as error:
+            raise StorageError(str(error)) from None
+        self._wanted = need
+        return True
+
+    def remove(self) -> None:
+        """Removes the pools and images this run made, and nothing else. Raises StorageError."""
+        self._wanted = self._resolved = None
+        try:
+            for line in remove_created(self.ceph, self.ledger, self.waiting):
+                self.notice(line)
+        except (CephError, LedgerError, HostUnreachable) as error:
+            raise StorageError(f"what this run made could not be removed: {error}") from None
+
+    def _look_up(self, need: VolumeNeed) -> VolumeNeed:
+        found = self._existing(need)
+        if found.problems:
+            raise StorageError("; ".join(found.problems))
+        for line in found.notices:
+            self.notice(line)
+        return found.need
+
+    def _existing(self, need: VolumeNeed) -> ExistingVolumes:
+        return resolve_existing(self.ceph, need, self._own_names({volume.host for volume in need.volumes}))
+
+    def _own_names(self, hosts: Iterable[str]) -> Mapping[str, str]:
+        """What each host calls itself: images may carry that name."""
+        names = {}
+        for host in hosts:
+            done = self.transports[host].run(Command(("hostname", "-f"), timeout_s=20))
+            if done.ok:
+                names[host] = done.stdout.decode(errors="replace").strip()
+        return names
+
+    def _make(self, need: VolumeNeed, settings: Settings, benchmark: RunnableBenchmark) -> VolumeNeed:
+        specs = pools_needed(need, self.pool_profiles, self.erasure_profiles)
+        prepare_pools(self.ceph, self.ledger, specs, self.waiting, autoscaler_limit_s=need.wait_pgautoscaler_s)
+        prepared = prepare_images(self.ceph, self.ledger, need, self.waiting)
+        self._prefill(need, prepared, settings, benchmark)
+        return need
+
+    def _prefill(
+        self, need: VolumeNeed, prepared: Sequence[PreparedVolume], settings: Settings, benchmark: RunnableBenchmark
+    ) -> None:
+        """Writes the whole of every volume that is not known to be full, all at once, and verifies it."""
+        empty = [found.volume for found in prepared if not found.filled]
+        directory = f"{self.directory}/cbt-prefill"
+        context = LaunchContext(directory, self.ceph_conf, gate=None)
+        by_host: dict[str, list[LaunchedInstance]] = {}
+        for volume in empty:
+            command = benchmark.prefill(volume, settings, context)
+            if command is None:
+                self.notice("prefill is off: data that was never written is read far too fast")
+                return
+            by_host.setdefault(volume.host, []).append(LaunchedInstance(volume.index, command.argv, command.env))
+        if not by_host:
+            return
+        self.waiting(f"filling {len(empty)} volumes of {need.size_bytes >> 20} MiB")
+        for host in by_host:
+            self.transports[host].remove(directory)
+        result = launch(
+            [LaunchSpec(host, directory, tuple(instances)) for host, instances in by_host.items()],
+            self.transports,
+            Limits(connect_s=FILL_CONNECT_S, deadline_s=120 + need.size_bytes / SLOWEST_FILL_BYTES_PER_S),
+            cancelled=self.cancelled,
+            log=self.log,
+        )
+        self.waiting("verifying that the volumes are full")  # raises when the run was stopped
+        for host, outcome in result.hosts.items():
+            if not isinstance(outcome, HostOutcome):
+                raise StorageError(f"prefill: {outcome}")
+            for instance in outcome.instances:
+                if instance.exit_status != 0:
+                    raise StorageError(self._why_not_filled(directory, host, instance, need))
+        for host in by_host:
+            self.transports[host].remove(directory)
+        with ThreadPoolExecutor(VERIFY_AT_ONCE, thread_name_prefix="verify") as pool:
+            list(pool.map(lambda volume: verify_filled(self.ceph, self.ledger, volume), empty))
+
+    def _why_not_filled(self, directory: str, host: str, instance: InstanceOutcome, need: VolumeNeed) -> str:
+        volume = next(v for v in need.volumes if v.host == host and v.index == instance.number)
+        how = f"status {instance.exit_status}" if instance.ended_by == "itself" else f"ended by the {instance.ended_by}"
+        tail = self.transports[host].run(Command(("tail", "-n", "2", f"{directory}/stderr.{instance.number}")))
+        words = " / ".join(tail.stdout.decode(errors="replace").split("\n")).strip(" /")
+        return f"filling {volume.image} from {host}: {how}" + (f": {words}" if words else "")
+
+    def _note_cache(self, need: VolumeNeed, settings: Settings) -> None:
+        """Records whether librbd's cache is on, which can turn a curve upside down."""
+        first: Volume = need.volumes[0]
+        cache = self.ceph.librbd_cache(first.pool, first.image, settings.text("clientname"))
+        self.cache_facts[f"{first.pool}/{first.image}"] = {
+            "enabled": cache.enabled,
+            "policy": cache.policy,
+            "options": dict(cache.options),
+            "sources": dict(cache.sources),
+        }

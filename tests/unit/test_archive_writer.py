@@ -1,0 +1,148 @@
+"""The archive's only writer: one plan, one run at a time, points whole or not there."""
+
+from __future__ import annotations
+
+import errno
+import json
+from pathlib import Path, PurePosixPath
+
+import pytest
+
+from archive.files import ArchiveError, ArchiveFull, space_checked, write_whole
+from archive.log import LogFile
+from archive.manifest import ManifestError, PointManifest, Status
+from archive.writer import ArchiveWriter
+
+FOLDER = PurePosixPath("00000000/id-0123abcd/4krandread/numjobs-001/total_iodepth-016")
+
+
+def manifest(status: Status = "complete", point_id: str = "ab" * 8) -> PointManifest:
+    return PointManifest(
+        point_id=point_id,
+        iteration=0,
+        benchmark="librbdfio",
+        workload="4krandread",
+        reported=True,
+        settings={"mode": "randread"},
+        setting={"total_iodepth": 16},
+        queue_depth=16,
+        status=status,
+        reason=None if status == "complete" else "because",
+        started_s=1.0,
+        ended_s=2.0,
+        ramp_s=0.0,
+        time_s=1.0,
+        instances_expected=1,
+        overlap=1.0,
+        start_skew_s=0.0,
+        instances=(),
+        health_before=None,
+        health_after=None,
+        cluster_fsid=None,
+        versions={},
+    )
+
+
+def open_archive(root: Path, digest: str = "d1") -> ArchiveWriter:
+    return ArchiveWriter.open(root, plan_text="cluster: {}\n", plan_digest=digest)
+
+
+def commit(archive: ArchiveWriter, text: str, status: Status = "complete", folder: PurePosixPath = FOLDER) -> Path:
+    staged = archive.stage(folder)
+    (staged.path / "output.0.host").write_text(text)
+    return archive.commit(staged, manifest(status), {"cluster": {"benchmark": "librbdfio"}})
+
+
+def test_a_committed_point_is_found_again(tmp_path: Path) -> None:
+    """What finished is there when the archive is opened again with the same plan."""
+    with open_archive(tmp_path / "a") as archive:
+        place = commit(archive, "numbers")
+    with open_archive(tmp_path / "a") as archive:
+        found = archive.manifest(FOLDER)
+    assert found == manifest()
+    assert (place / "output.0.host").read_text() == "numbers"
+    assert (tmp_path / "a/results/00000000/id-0123abcd/benchmark_config.yaml").exists()
+    assert not (tmp_path / "a/.cbt-staging").exists()
+
+
+def test_a_failed_point_is_superseded_not_lost(tmp_path: Path) -> None:
+    """A second try takes the place of a failed one, whose files remain under superseded/."""
+    with open_archive(tmp_path) as archive:
+        commit(archive, "first", "failed")
+        place = commit(archive, "second")
+        assert archive.manifest(FOLDER) == manifest()
+    assert (place / "output.0.host").read_text() == "second"
+    kept = list((tmp_path / "superseded").rglob("output.0.host"))
+    assert [file.read_text() for file in kept] == ["first"]
+
+
+def test_a_point_in_its_combinations_folder(tmp_path: Path) -> None:
+    """Without workloads the point shares its folder with benchmark_config.yaml, and a second try replaces it too."""
+    folder = PurePosixPath("00000000/id-0123abcd")
+    with open_archive(tmp_path) as archive:
+        commit(archive, "first", "partial", folder)
+        place = commit(archive, "second", "complete", folder)
+        found = archive.manifest(folder)
+    assert found is not None
+    assert found.status == "complete"
+    assert (place / "benchmark_config.yaml").exists()
+    assert (place / "output.0.host").read_text() == "second"
+
+
+def test_another_plan_is_refused(tmp_path: Path) -> None:
+    """An archive holds the results of one plan."""
+    open_archive(tmp_path).close()
+    with pytest.raises(ArchiveError, match="another plan"):
+        open_archive(tmp_path, "d2")
+
+
+def test_two_runs_at_once_are_refused(tmp_path: Path) -> None:
+    """The second run is told who holds the archive."""
+    with open_archive(tmp_path), pytest.raises(ArchiveError, match=r"another run .*pid \d+"):
+        open_archive(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["thesis.doc", "results/00000000/id-0a0b0c0d/output.0"])
+def test_foreign_folders_are_refused_and_left_alone(tmp_path: Path, name: str) -> None:
+    """A folder with somebody's files, or an older tool's results, is never written to."""
+    file = tmp_path / name
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("mine")
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(ArchiveError, match="folder"):
+        open_archive(tmp_path)
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_full_disk_is_one_clear_error(tmp_path: Path) -> None:
+    """ENOSPC is told apart from other trouble and says that what is archived is whole."""
+    with pytest.raises(ArchiveFull, match="free some space"), space_checked(tmp_path):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_no_partial_file_under_the_final_name(tmp_path: Path) -> None:
+    """When a write fails the old content stays and no temporary file is left."""
+    file = tmp_path / "f"
+    write_whole(file, b"old")
+    file.with_name(".f.tmp").mkdir()
+    with pytest.raises(ArchiveError):
+        write_whole(file, b"new")
+    assert file.read_bytes() == b"old"
+
+
+def test_an_unknown_schema_is_refused() -> None:
+    """A manifest of a later format is not guessed at."""
+    document = json.loads(manifest().to_json())
+    document["schema"] = 99
+    with pytest.raises(ManifestError, match="schema 99"):
+        PointManifest.from_json(json.dumps(document))
+
+
+def test_the_log_keeps_one_line_a_command(tmp_path: Path) -> None:
+    """A command with newlines in its words stays one line, with host, duration and status."""
+    log = LogFile(tmp_path / "cbt.log")
+    log.record("client1", "echo 'a\nb'", 0.0, 0.25, "0")
+    log.close()
+    lines = (tmp_path / "cbt.log").read_text().splitlines()
+    assert len(lines) == 1
+    assert "host=client1 duration=0.250s status=0: echo 'a\\nb'" in lines[0]
