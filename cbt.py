@@ -210,10 +210,9 @@ def _run(session: Session, arguments: argparse.Namespace, cancelled: threading.E
 
 def _all_there(archive: ArchiveWriter, points: Sequence[RunPoint]) -> bool:
     """Whether nothing is left to run; says so when something is there already."""
-    done = 0
-    for point in points:
-        manifest = archive.manifest(point.folder)
-        done += manifest is not None and manifest.status == "complete" and manifest.point_id == point.id
+    from orchestrator.runner import is_complete
+
+    done = sum(is_complete(archive, point) for point in points)
     if 0 < done < len(points):
         print(f"{archive.root}: {done} of {len(points)} points are complete; going on with the others", file=sys.stderr)
     return done == len(points)

@@ -16,7 +16,7 @@ from archive.manifest import PointManifest
 from archive.writer import ArchiveWriter, StagedPoint
 from benchmarks.model import Instance, InstanceCommand, LaunchContext, RunnableBenchmark, VolumeNeed
 from cluster.ceph import ClusterStatus
-from cluster.command import Command, quote_command
+from cluster.command import HIDDEN, Command, Secret, quote_command
 from cluster.launcher import (
     LaunchedInstance,
     LaunchResult,
@@ -107,8 +107,9 @@ class Runner:
     ceph_conf: str | None
     cluster_fsid: str | None
     versions: Mapping[str, Mapping[str, str]]
+    selected: frozenset[str]
+    """The ids of the points this runner may run; the others are another's (a cluster rebuilt for every test)."""
     rebuild_every_test: bool = False
-    on_rebuild: Callable[[], None] | None = None
     counts: Counts = field(default_factory=Counts)
     _unready: dict[VolumeNeed, str] = field(default_factory=dict)
     _combination: tuple[int, str] | None = None
@@ -116,10 +117,11 @@ class Runner:
     def run(self) -> Counts:
         """Runs what is missing. Raises Interrupted, ClusterGone, ArchiveError; what finished is archived."""
         for index, point in enumerate(self.points, 1):
-            done = self.archive.manifest(point.folder)
-            if done is not None and done.status == "complete" and done.point_id == point.id:
+            if is_complete(self.archive, point):
                 self.counts.add("complete")
                 self.counts.taken_over += 1
+                continue
+            if point.id not in self.selected:
                 continue
             self._check_cancelled()
             self._run_point(index, point)
@@ -130,7 +132,11 @@ class Runner:
         title = point_title(point, self.iterations)
         benchmark = self.benchmarks[point.benchmark]
         this_s = self._expected_s(point)
-        later_s = sum(self._expected_s(later) for later in self.points[index:] if self._pending(later))
+        later_s = sum(
+            self._expected_s(later)
+            for later in self.points[index:]
+            if later.id in self.selected and not is_complete(self.archive, later)
+        )
         need = benchmark.need(point.settings, self.clients)
         reason = self._prepare(point, need, benchmark)
         self._check_cancelled()
@@ -150,17 +156,11 @@ class Runner:
     def _expected_s(self, point: RunPoint) -> float:
         return expected_s(self.benchmarks[point.benchmark], point)
 
-    def _pending(self, point: RunPoint) -> bool:
-        done = self.archive.manifest(point.folder)
-        return done is None or done.status != "complete" or done.point_id != point.id
-
     def _prepare(self, point: RunPoint, need: VolumeNeed, benchmark: RunnableBenchmark) -> str | None:
         """Gets the volumes ready; the reason why they cannot be, None when they are."""
         combination = (point.iteration, point.combination_id)
         if self.rebuild_every_test and self._combination not in (None, combination):
             self.storage.remove()
-            if self.on_rebuild is not None:
-                self.on_rebuild()
             self.health.forget()
         self._combination = combination
         if need in self._unready:
@@ -292,7 +292,7 @@ class Runner:
             benchmark=point.benchmark,
             workload=point.workload,
             reported=point.reported,
-            settings=dict(point.settings),
+            settings=_plain(point.settings),
             setting=dict(point.setting),
             queue_depth=sum(j.record.numjobs * j.record.iodepth for j in judged),
             status=verdict.status,
@@ -324,7 +324,7 @@ class Runner:
             benchmark=point.benchmark,
             workload=point.workload,
             reported=point.reported,
-            settings=dict(point.settings),
+            settings=_plain(point.settings),
             setting=dict(point.setting),
             queue_depth=sum(instance.queue_depth for instance in planned),
             status="failed",
@@ -363,6 +363,12 @@ class Runner:
     def _check_cancelled(self) -> None:
         if self.cancelled.is_set():
             raise Interrupted
+
+
+def is_complete(archive: ArchiveWriter, point: RunPoint) -> bool:
+    """Whether this very point stands whole in the archive."""
+    manifest = archive.manifest(point.folder)
+    return manifest is not None and manifest.status == "complete" and manifest.point_id == point.id
 
 
 def expected_s(benchmark: RunnableBenchmark, point: RunPoint) -> float:
@@ -452,6 +458,9 @@ def _benchmark_config(point: RunPoint) -> Mapping[str, Any]:
 
 
 def _plain(value: Any) -> Any:
+    """As JSON and YAML hold it, secrets hidden."""
+    if isinstance(value, Secret):
+        return HIDDEN
     if isinstance(value, Mapping):
         return {str(name): _plain(item) for name, item in value.items()}
     if isinstance(value, tuple):

@@ -7,7 +7,7 @@ import os
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,7 +27,7 @@ from orchestrator.facts import ceph_facts, host_facts
 from orchestrator.model import RunPoint, TestPlan
 from orchestrator.preflight import Finding, as_runnable, check_clients, check_plan, gather
 from orchestrator.progress import Progress
-from orchestrator.runner import ClusterGone, Counts, Health, Interrupted, Runner, health_facts
+from orchestrator.runner import ClusterGone, Counts, Health, Interrupted, Runner, health_facts, is_complete
 from orchestrator.storage import Storage
 from orchestrator.version import VERSION
 
@@ -178,11 +178,32 @@ class Session:
             self._remove_directory(directory)
             stack.callback(self._remove_directory, directory)
             if self.use_existing:
-                return self._run_on(str(self.conf), directory, on_rebuild=None)
-            cluster = stack.enter_context(self._throwaway())
-            return self._run_on(str(cluster.conf), directory, on_rebuild=None)
+                return self._run_on(str(self.conf), directory, self.points)
+            return self._run_on_throwaway(directory)
 
-    def _run_on(self, conf: str, directory: str, on_rebuild: Callable[[], None] | None) -> Counts:
+    def _run_on_throwaway(self, directory: str) -> Counts:
+        """All points on one cluster, or with rebuild_every_test each combination on a cluster of its own."""
+        groups: dict[object, list[RunPoint]] = {}
+        rebuild = self.plan.cluster.settings.flag("rebuild_every_test")
+        for point in self.points:
+            groups.setdefault((point.iteration, point.combination_id) if rebuild else None, []).append(point)
+        counts = Counts()
+        for group in groups.values():
+            if all(is_complete(self._archive(), point) for point in group):
+                continue
+            with self._throwaway() as cluster:
+                counts = self._run_on(str(cluster.conf), directory, group)
+        return self._counted(counts)
+
+    def _counted(self, last: Counts) -> Counts:
+        """How all points of the plan stand, from the archive: each runner only knows its own."""
+        counts = Counts(taken_over=last.taken_over)
+        for point in self.points:
+            manifest = self._archive().manifest(point.folder)
+            counts.add(manifest.status if manifest is not None else "failed")
+        return counts
+
+    def _run_on(self, conf: str, directory: str, points: Sequence[RunPoint]) -> Counts:
         archive = self._archive()
         ceph = self._ceph(conf)
         storage = self._storage(ceph, conf, directory)
@@ -205,14 +226,13 @@ class Session:
                 ceph_conf=conf,
                 cluster_fsid=fsid,
                 versions=self._versions,
+                selected=frozenset(point.id for point in points),
                 rebuild_every_test=self.plan.cluster.settings.flag("rebuild_every_test"),
-                on_rebuild=on_rebuild,
             )
             try:
                 counts = runner.run()
             finally:
                 self._facts["ended_unix_s"] = time.time()
-                self._facts["librbd_cache"] = storage.cache_facts
                 archive.write_session(self._facts)
             if not self.choices.keep_volumes and self.use_existing:
                 storage.remove()
@@ -301,6 +321,11 @@ class Session:
         }
         self._archive().write_session(self._facts)
 
+    def _record_volumes(self, facts: Mapping[str, Any]) -> None:
+        """Pools, profiles and librbd's cache as they are for the points that follow."""
+        self._facts.setdefault("volumes", []).append({"unix_s": time.time(), **facts})
+        self._archive().write_session(self._facts)
+
     # ---- parts ----
 
     def _archive(self) -> ArchiveWriter:
@@ -343,6 +368,7 @@ class Session:
             notice=self.progress.say,
             cancelled=self.cancelled,
             log=self._log(),
+            on_ready=self._record_volumes,
         )
 
     def _waiting(self, text: str) -> None:

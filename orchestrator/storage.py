@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from benchmarks.model import LaunchContext, RunnableBenchmark, Volume, VolumeNeed
@@ -54,7 +54,7 @@ class Storage:
     notice: Callable[[str], None]
     cancelled: threading.Event
     log: CommandLog
-    cache_facts: dict[str, Any] = field(default_factory=dict)
+    on_ready: Callable[[Mapping[str, Any]], None]
     _wanted: VolumeNeed | None = None
     _resolved: VolumeNeed | None = None
 
@@ -91,7 +91,7 @@ class Storage:
         self._wanted = self._resolved = None
         try:
             self._resolved = self._look_up(need) if need.existing else self._make(need, settings, benchmark)
-            self._note_cache(self._resolved, settings)
+            self.on_ready(self._facts_of(self._resolved, settings))
         except (CephError, LedgerError, CommandFailed, HostUnreachable) as error:
             raise StorageError(str(error)) from None
         self._wanted = need
@@ -178,13 +178,27 @@ class Storage:
         words = " / ".join(tail.stdout.decode(errors="replace").split("\n")).strip(" /")
         return f"filling {volume.image} from {host}: {how}" + (f": {words}" if words else "")
 
-    def _note_cache(self, need: VolumeNeed, settings: Settings) -> None:
-        """Records whether librbd's cache is on, which can turn a curve upside down."""
+    def _facts_of(self, need: VolumeNeed, settings: Settings) -> dict[str, Any]:
+        """What a reader must know of the volumes: the pools' details, EC profiles, and librbd's cache, which can turn a
+        curve upside down."""
         first: Volume = need.volumes[0]
+        names = [name for name in (need.pool, need.data_pool) if name is not None]
+        pools = {name: pool for name, pool in self.ceph.pools().items() if name in names}
         cache = self.ceph.librbd_cache(first.pool, first.image, settings.text("clientname"))
-        self.cache_facts[f"{first.pool}/{first.image}"] = {
-            "enabled": cache.enabled,
-            "policy": cache.policy,
-            "options": dict(cache.options),
-            "sources": dict(cache.sources),
+        return {
+            "images": [f"{volume.host}: {volume.image}" for volume in need.volumes],
+            "size_bytes": need.size_bytes,
+            "existing": need.existing,
+            "pools": {name: dict(pool.raw) for name, pool in pools.items()},
+            "erasure_profiles": {
+                pool.erasure_profile: dict(self.ceph.erasure_profile(pool.erasure_profile))
+                for pool in pools.values()
+                if pool.kind == "erasure"
+            },
+            "librbd_cache": {
+                "enabled": cache.enabled,
+                "policy": cache.policy,
+                "options": dict(cache.options),
+                "sources": dict(cache.sources),
+            },
         }

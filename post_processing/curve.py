@@ -100,9 +100,7 @@ class CurveReading:
         if len(self._places) < 3 or self._peak_index is None:
             return None
         power = [math.log(place.throughput / place.latency_ns) for place in self._places]
-        borne_out = _borne_out(power)
-        # The top and its higher neighbour bear each other out to the same value; the measured power decides.
-        top = max(range(self._peak_index + 1), key=lambda i: (borne_out[i], power[i]))
+        top = _top(_borne_out(power), power)
         if top == len(power) - 1:
             return None
         return Knee(self.points[top], at_first=top == 0)
@@ -182,6 +180,18 @@ def _borne_out(values: Sequence[float]) -> list[float]:
     """Each value, but no more than the larger of its neighbours."""
     last = len(values) - 1
     return [min(value, max(values[j] for j in (i - 1, i + 1) if 0 <= j <= last)) for i, value in enumerate(values)]
+
+
+def _top(borne_out: Sequence[float], power: Sequence[float]) -> int:
+    """The index of the greatest value that a neighbour bears out.
+
+    The top and its higher neighbour bear each other out to the same value, and the measured power decides between
+    the two. Three are equal when a spike stands beside such a pair: then it is the middle one.
+    """
+    best = max(borne_out)
+    equal = [i for i, value in enumerate(borne_out) if value == best]
+    middle = {equal[(len(equal) - 1) // 2], equal[len(equal) // 2]}
+    return max(middle, key=lambda i: power[i])
 
 
 def _p99(point: ResultPoint) -> float | None:

@@ -34,8 +34,8 @@ def cache_setting(facts: ArchiveFacts) -> bool | None:
     seen = {
         enabled
         for session in facts.sessions
-        for cache in _mapping(session.get("librbd_cache")).values()
-        if isinstance(enabled := _mapping(cache).get("enabled"), bool)
+        for volumes in _each(session.get("volumes"))
+        if isinstance(enabled := _mapping(volumes.get("librbd_cache")).get("enabled"), bool)
     }
     return seen.pop() if len(seen) == 1 else None
 
@@ -144,11 +144,14 @@ def _ceph_rows(facts: ArchiveFacts) -> Iterator[tuple[str, str]]:
         yield "Ceph", versions + (" (they differ!)" if len(overall) > 1 else "")
     if isinstance(ceph.get("fsid"), str):
         yield "Cluster", ", ".join([ceph["fsid"], *_osds(ceph.get("osd_tree"))])
-    pools = ceph.get("pools")
+    pools: dict[str, Any] = {}
+    profiles: dict[str, Any] = {}
+    for volumes in (v for session in facts.sessions for v in _each(session.get("volumes"))):
+        pools.update(_mapping(volumes.get("pools")))
+        profiles.update(_mapping(volumes.get("erasure_profiles")))
     described = [text for pool in _each(pools) if (text := _pool(pool))]
     if described:
         yield "Pools", "; ".join(described)
-    profiles = _mapping(ceph.get("erasure_profiles"))
     for name, profile in profiles.items():
         if isinstance(profile, Mapping):
             yield "Erasure profile", f"{name}: " + ", ".join(f"{k}={v}" for k, v in profile.items())

@@ -1,27 +1,31 @@
-"""What every command does first, with the standard library alone: plain output, and a word about missing packages."""
+"""What every command does first, with the standard library alone: plain output, and a word about what is missing."""
 
 from __future__ import annotations
 
+import io
 import sys
+from collections.abc import Sequence
 from importlib.util import find_spec
 
-PACKAGES = {"yaml": "PyYAML", "reportlab": "reportlab", "tabulate": "tabulate"}
-"""Module → the package it comes in: what the commands cannot start without."""
+OLDEST_PYTHON = (3, 11)
+PACKAGES = (("yaml", "PyYAML"), ("reportlab", "reportlab"), ("tabulate", "tabulate"))
+"""Module and the package it comes in: what the commands cannot start without."""
 
 
-def missing_packages_line(command: str) -> str | None:
-    """One line that says which packages this Python lacks and what to do; None when all are there."""
-    missing = [package for module, package in PACKAGES.items() if find_spec(module) is None]
-    if not missing:
+def missing_packages_line(command: str, packages: Sequence[tuple[str, str]] = PACKAGES) -> str | None:
+    """One line that says what this Python lacks and what to do; None when nothing is missing."""
+    python = f"this Python ({sys.executable or 'of unknown path'}, {sys.version_info[0]}.{sys.version_info[1]})"
+    remedy = "run 'make setup' in the project's folder and start the command with its .venv/bin/python"
+    if sys.version_info[:2] < OLDEST_PYTHON:
+        return f"{command}: {python} is too old, {'.'.join(map(str, OLDEST_PYTHON))} is needed: {remedy}"
+    lacking = [package for module, package in packages if find_spec(module) is None]
+    if not lacking:
         return None
-    return (
-        f"{command}: this Python ({sys.executable}) lacks {', '.join(missing)}: run `make setup` in the project's folder "
-        "and start the command with .venv/bin/python, or install them with `pip install`"
-    )
+    return f"{command}: {python} lacks {', '.join(lacking)}: {remedy}, or pip install {' '.join(lacking)}"
 
 
 def plain_output() -> None:
     """Output comes line by line, also into a pipe, and no character can stop it."""
     for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
+        if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(line_buffering=True, errors="backslashreplace")

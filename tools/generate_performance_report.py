@@ -14,7 +14,7 @@ if __package__ in (None, ""):  # started as a file: the project's folder takes t
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
 from tools._arguments import parser, spellings
-from tools.launch import missing_packages_line, plain_output
+from tools._launch import missing_packages_line, plain_output
 
 if TYPE_CHECKING:
     from post_processing.load import LoadedArchive

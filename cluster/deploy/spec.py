@@ -121,7 +121,8 @@ def ceph_conf(spec: ClusterSpec, folder: Path, run_dir: Path, fsid: str, address
             "mon data avail warn": "1",
             "mon data avail crit": "0",
         },
-        "client": {"log file": "", "admin socket": ""},
+        # The cache would answer from the client's memory what the cluster is to be measured by.
+        "client": {"log file": "", "admin socket": "", "rbd cache": "false"},
         "mon": {"mon data": f"{folder}/mon.$id"},
         "mgr": {
             "mgr data": f"{folder}/mgr.$id",
