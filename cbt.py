@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from orchestrator.version import VERSION
-from tools._launch import missing_packages_line, plain_output
+from tools._launch import missing_packages_line, plain_output, put
 
 if TYPE_CHECKING:
     import threading
@@ -36,12 +36,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     plain_output()
     arguments = _parser().parse_args(argv)
     if (line := missing_packages_line("cbt.py")) is not None:
-        print(line, file=sys.stderr)
+        put(line, sys.stderr)
         return EXIT_USAGE
     try:
         return _carry_out(arguments)
     except KeyboardInterrupt:
-        print("cbt.py: interrupted", file=sys.stderr)
+        put("cbt.py: interrupted", sys.stderr)
         return EXIT_INTERRUPTED
 
 
@@ -84,10 +84,10 @@ def _carry_out(arguments: argparse.Namespace) -> int:
         plan = read_plan(arguments.plan)
         points = lay_out(plan)
     except (PlanErrors, PointClash) as error:
-        print(error, file=sys.stderr)
+        put(error, sys.stderr)
         return EXIT_USAGE
     if (line := _usage_problem(arguments, plan)) is not None:
-        print(f"cbt.py: {line}", file=sys.stderr)
+        put(f"cbt.py: {line}", sys.stderr)
         return EXIT_USAGE
     with _progress() as progress, stopping_signals(progress.say) as cancelled:
         choices = Choices(
@@ -142,19 +142,28 @@ def _dry_run(session: Session, archive: Path | None) -> int:
         session.working_directory(archive),
         conf,
     ):
-        print(line)
+        if (error := put(line, sys.stdout)) is not None:
+            return _unwritten(error)
     return EXIT_COMPLETE
+
+
+def _unwritten(error: OSError) -> int:
+    """Standard output cannot be written. A reader that has seen enough (`| head`) is nothing to complain about."""
+    if isinstance(error, BrokenPipeError):
+        return EXIT_COMPLETE
+    put(f"cbt.py: standard output: {error.strerror}", sys.stderr)
+    return EXIT_NOT_WHOLE
 
 
 def _check(session: Session) -> int:
     findings = session.check()
     for finding in findings:
-        print(finding)
+        put(finding, sys.stdout)
     problems = sum(not finding.warning for finding in findings)
     if problems:
-        print(f"{problems} problem{'s' if problems > 1 else ''} would stop this run")
+        put(f"{problems} problem{'s' if problems > 1 else ''} would stop this run", sys.stdout)
         return EXIT_NOT_WHOLE
-    print(f"nothing would stop this run of {len(session.points)} points")
+    put(f"nothing would stop this run of {len(session.points)} points", sys.stdout)
     return EXIT_COMPLETE
 
 
@@ -187,6 +196,10 @@ def _run(session: Session, arguments: argparse.Namespace, cancelled: threading.E
             archive.log.note(f"end: {counts.complete} complete, {counts.partial} partial, {counts.failed} failed")
         session.progress.close()
         _print_table(root)
+        if any(point.settings.get("create_report") for point in session.points):
+            from tools.generate_performance_report import main as make_report
+
+            make_report(["--archive", str(root)])
         return EXIT_COMPLETE if counts.whole else EXIT_NOT_WHOLE
     except PreflightFailed as error:
         for finding in error.findings:
@@ -214,7 +227,7 @@ def _all_there(archive: ArchiveWriter, points: Sequence[RunPoint]) -> bool:
 
     done = sum(is_complete(archive, point) for point in points)
     if 0 < done < len(points):
-        print(f"{archive.root}: {done} of {len(points)} points are complete; going on with the others", file=sys.stderr)
+        put(f"{archive.root}: {done} of {len(points)} points are complete; going on with the others", sys.stderr)
     return done == len(points)
 
 
@@ -226,13 +239,12 @@ def _print_table(root: Path) -> None:
     try:
         loaded = load_archive(root)
     except NotAnArchive as error:
-        print(f"cbt.py: {error}", file=sys.stderr)
+        put(f"cbt.py: {error}", sys.stderr)
         return
-    print()
-    print(table(list(summary_rows(loaded)), HEADER))
+    put("\n" + table(list(summary_rows(loaded)), HEADER), sys.stdout)
     for problem in loaded.problems:
-        print(f"problem: {problem}")
-    print(f"\nresults: {root}")
+        put(f"problem: {problem}", sys.stdout)
+    put(f"\nresults: {root}", sys.stdout)
 
 
 if __name__ == "__main__":

@@ -26,6 +26,7 @@ setup(
     python_requires=">=3.11",
     packages=[
         "archive",
+        "archive.layouts",
         "benchmarks",
         "cluster",
         "cluster.deploy",

@@ -19,13 +19,18 @@ class ArchiveFull(ArchiveError):
     """No space is left where the archive is."""
 
 
+def is_out_of_space(error: OSError) -> bool:
+    """Whether it was for want of space, or of what a quota allows."""
+    return error.errno in _NO_SPACE
+
+
 @contextmanager
 def space_checked(path: Path) -> Iterator[None]:
     """Turns an operating system's refusal to write at `path` into an ArchiveError of one line."""
     try:
         yield
     except OSError as error:
-        if error.errno in _NO_SPACE:
+        if is_out_of_space(error):
             raise ArchiveFull(
                 f"{path}: {os.strerror(error.errno or 0)}; free some space and give the same command again: "
                 "what is archived so far is whole"

@@ -102,6 +102,8 @@ def read_regular_file(path: Path, limit_bytes: int) -> bytes:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except FileNotFoundError:
         raise UnreadableFile("is missing") from None
+    except ValueError:  # a name that no file can have
+        raise UnreadableFile("has a name that no file can have") from None
     except OSError as error:
         if path.is_symlink():
             raise UnreadableFile("is a symbolic link; links are not followed") from None

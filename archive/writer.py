@@ -16,7 +16,7 @@ from typing import Any
 
 import yaml
 
-from archive.files import ArchiveError, space_checked, sync_directory, write_whole
+from archive.files import ArchiveError, is_out_of_space, space_checked, sync_directory, write_whole
 from archive.layout import (
     BENCHMARK_CONFIG_NAME,
     LEDGER_NAME,
@@ -62,7 +62,7 @@ class ArchiveWriter:
         Raises ArchiveError when the folder holds something else, another plan, or another run that is under way.
         """
         with space_checked(root):
-            root.mkdir(parents=True, exist_ok=True)
+            _make_root(root)
             _refuse_foreign(root)
             lock = _take_lock(root)
             try:
@@ -174,6 +174,19 @@ class ArchiveWriter:
 def manifest_is_at(place: Path) -> bool:
     """Whether a point was archived in this folder."""
     return (place / MANIFEST_NAME).exists()
+
+
+def _make_root(root: Path) -> None:
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError):
+        raise ArchiveError(f"{root}: is a file, or lies below one, and cannot be an archive; give a folder") from None
+    except OSError as error:
+        if is_out_of_space(error):
+            raise
+        raise ArchiveError(
+            f"{root}: the folder cannot be made ({error.strerror}); give one where you may write"
+        ) from None
 
 
 def _refuse_foreign(root: Path) -> None:

@@ -38,6 +38,9 @@ GRACE_S = 30.0
 """How long past ramp and time an instance may take to finish before it is ended."""
 
 KILL_GRACE_S = 5.0
+SETTLE_LIMIT_S = 120.0
+"""How long the cluster may take to settle after pools and images were made."""
+
 FETCHES_AT_ONCE = 16
 OVERHEAD_S = 1.0
 """What launching and collecting add to a point, for the estimate of the time left only."""
@@ -110,6 +113,7 @@ class Runner:
     selected: frozenset[str]
     """The ids of the points this runner may run; the others are another's (a cluster rebuilt for every test)."""
     rebuild_every_test: bool = False
+    health_wait_s: float = 5.0
     counts: Counts = field(default_factory=Counts)
     _unready: dict[VolumeNeed, str] = field(default_factory=dict)
     _combination: tuple[int, str] | None = None
@@ -166,12 +170,29 @@ class Runner:
         if need in self._unready:
             return self._unready[need]
         try:
+            before = self.health.before()
             if self.storage.make_ready(need, point.settings, benchmark):
-                self.health.forget()
+                self._settle(before)
         except StorageError as error:
             self._unready[need] = f"its volumes could not be made ready: {error}"
             return self._unready[need]
         return None
+
+    def _settle(self, before: Mapping[str, Any]) -> None:
+        """Waits until what making the volumes set off is over: the cluster is as healthy as it was before that.
+
+        After the limit the run goes on; what the cluster is at then stands in every point.
+        """
+        deadline = time.monotonic() + SETTLE_LIMIT_S
+        pause_s = 0.2
+        while unsettled := _worse(before, self.health.now()):
+            if time.monotonic() > deadline:
+                self.progress.say(f"the cluster has not settled in {SETTLE_LIMIT_S:g} s: {unsettled}; going on")
+                return
+            self.progress.waiting(f"waiting for the cluster to settle: {unsettled}")
+            if self.cancelled.wait(pause_s):
+                raise Interrupted
+            pause_s = min(2 * pause_s, max(self.health_wait_s, 0.2))
 
     def _pre_workload_script(self, point: RunPoint) -> str | None:
         words = point.settings.get("pre_workload_script")
@@ -436,6 +457,22 @@ def health_facts(status: ClusterStatus) -> dict[str, Any]:
         "osds": {"total": status.num_osds, "up": status.num_up_osds, "in": status.num_in_osds},
         "background_work": list(status.background_work()),
     }
+
+
+def _worse(before: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
+    """What of the cluster's state is worse than it was; None when nothing is."""
+    new_checks = {name: text for name, text in now["checks"].items() if name not in before["checks"]}
+    if new_checks:
+        return "; ".join(f"{name}: {text}" for name, text in new_checks.items())
+    unclean, before_unclean = _unclean(now), _unclean(before)
+    if sum(unclean.values()) > sum(before_unclean.values()):
+        return ", ".join(f"{count} PGs {state}" for state, count in unclean.items())
+    return None
+
+
+def _unclean(health: Mapping[str, Any]) -> dict[str, int]:
+    states = health["pgs_by_state"].items()
+    return {state: count for state, count in states if not {"active", "clean"} <= set(state.split("+"))}
 
 
 def _health_notes(before: Mapping[str, Any] | None, after: Mapping[str, Any] | None) -> tuple[str, ...]:

@@ -228,6 +228,7 @@ class Session:
                 versions=self._versions,
                 selected=frozenset(point.id for point in points),
                 rebuild_every_test=self.plan.cluster.settings.flag("rebuild_every_test"),
+                health_wait_s=float(self.plan.cluster.settings.integer("health_wait")),
             )
             try:
                 counts = runner.run()

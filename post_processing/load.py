@@ -179,7 +179,11 @@ def _sample(
     """The numbers, the file they stand in, and why there are none."""
     parser = all_benchmarks().get(found.benchmark)
     if parser is None or not hasattr(parser, "parse"):
-        return None, instance.files[0], f"this version cannot read the output of the benchmark {found.benchmark!r}"
+        return (
+            None,
+            next(iter(instance.files), ""),
+            f"this version cannot read the output of the benchmark {found.benchmark!r}",
+        )
     benchmark: RunnableBenchmark = parser  # type: ignore[assignment]  # it has parse, as checked
     names = _file_names(instance, results_file_root)
     failure: tuple[str, str] | None = None

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import io
+import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib.util import find_spec
+from pathlib import Path
+from typing import TextIO
 
 OLDEST_PYTHON = (3, 11)
 PACKAGES = (("yaml", "PyYAML"), ("reportlab", "reportlab"), ("tabulate", "tabulate"))
@@ -25,7 +29,28 @@ def missing_packages_line(command: str, packages: Sequence[tuple[str, str]] = PA
 
 
 def plain_output() -> None:
-    """Output comes line by line, also into a pipe, and no character can stop it."""
+    """Output comes line by line, also into a pipe, and no character can stop it; closed streams lead to nowhere."""
+    for number in (0, 1, 2):
+        try:
+            os.fstat(number)
+        except OSError:  # else the next file opened would take its place, and be written into
+            os.dup2(os.open(os.devnull, os.O_RDWR), number)
+    sys.stdout = sys.stdout or Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - for as long as we live
+    sys.stderr = sys.stderr or Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(line_buffering=True, errors="backslashreplace")
+
+
+def put(text: object, stream: TextIO) -> OSError | None:
+    """Prints a line. When it cannot be written (the reader is gone, the disk is full) says why, and the stream leads to
+    nowhere from then on, so that what follows is neither half written nor complained about at the end."""
+    try:
+        print(text, file=stream, flush=True)
+    except OSError as error:
+        with suppress(OSError, ValueError):
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, stream.fileno())
+            os.close(nowhere)
+        return error
+    return None

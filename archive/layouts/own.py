@@ -40,14 +40,21 @@ class OwnLayout:
         problems = list(tree.problems)
         _refuse_unknown_schema(tree)
         points = []
+        seen: dict[tuple[str, int, float], str] = {}
         for folder, names in sorted(tree.folders.items()):
             if PurePosixPath(folder).parts[:1] == (SUPERSEDED,):
                 continue
             if MANIFEST_NAME in names:
                 try:
-                    points.append(_point(tree.root, folder))
+                    manifest = _manifest(tree.root / folder)
                 except (ManifestError, UnreadableFile) as error:
                     problems.append(FoundProblem(f"{folder}/{MANIFEST_NAME}", str(error)))
+                    continue
+                first = seen.setdefault((manifest.point_id, manifest.iteration, manifest.started_s), folder)
+                if first == folder:
+                    points.append(_point(tree.root, folder, manifest))
+                else:
+                    problems.append(FoundProblem(folder, f"a copy of {first}, which counts once"))
             elif any(name.startswith(_RAW_PREFIXES) for name in names):
                 problems.append(
                     FoundProblem(
@@ -96,11 +103,9 @@ def _refuse_unknown_schema(tree: Tree) -> None:
         )
 
 
-def _point(root: Path, folder: str) -> FoundPoint:
-    path = root / folder
-    manifest = _manifest(path)
+def _point(root: Path, folder: str, manifest: PointManifest) -> FoundPoint:
     return FoundPoint(
-        path=path,
+        path=root / folder,
         folder=folder,
         iteration=manifest.iteration,
         benchmark=manifest.benchmark,
@@ -140,7 +145,8 @@ def _manifest(path: Path) -> PointManifest:
             ("benchmark", isinstance(manifest.benchmark, str)),
             ("workload", manifest.workload is None or isinstance(manifest.workload, str)),
             ("reported", isinstance(manifest.reported, bool)),
-            ("settings", isinstance(manifest.settings, dict)),
+            ("point_id", isinstance(manifest.point_id, str)),
+            ("settings", isinstance(manifest.settings, dict) and _is_shallow(manifest.settings)),
             (
                 "setting",
                 isinstance(manifest.setting, dict) and all(_is_count(value) for value in manifest.setting.values()),
@@ -162,7 +168,19 @@ def _manifest(path: Path) -> PointManifest:
     ]
     if wrong:
         raise ManifestError(f"not a whole manifest: {', '.join(wrong)} is not what it should be")
+    places = [(record.host, record.number) for record in manifest.instances]
+    if len(set(places)) < len(places) or len({record.output for record in manifest.instances}) < len(places):
+        raise ManifestError("names an instance or its output twice")
     return manifest
+
+
+def _is_shallow(value: object, levels: int = 16) -> bool:
+    """Whether nothing is nested deeper than any plan nests."""
+    if isinstance(value, dict):
+        return levels > 0 and all(_is_shallow(item, levels - 1) for item in value.values())
+    if isinstance(value, list):
+        return levels > 0 and all(_is_shallow(item, levels - 1) for item in value)
+    return True
 
 
 def _is_count(value: object) -> bool:

@@ -66,6 +66,7 @@ _VERDICT_COLOURS: Final = {
     "unknown": _QUIET,
 }
 _MAX_PROBLEMS: Final = 200
+_LINES_TOGETHER: Final = 12
 _STILL_RISING: Final = 0.05
 """A peak at the end of the sweep that rose by this much at the last step is not the system's limit."""
 _LESS_OR_EQUAL: Final = '<font name="Symbol">≤</font>'
@@ -159,11 +160,17 @@ def _story(report: Report) -> Iterator[Flowable]:
     else:
         yield Paragraph("There is no workload to report.", _BODY)
     yield from _problems(report)
-    for index, item in enumerate(report.curves):
-        drawable = any(point.numbers is not None for point in item.curve.points)
-        yield PageBreak() if drawable else CondPageBreak(8 * cm)
-        yield from _curve_page(item, index, error_bars=report.error_bars)
-    yield PageBreak()
+    indexed = list(enumerate(report.curves))
+    for index, item in indexed:
+        if _drawable_curve(item):
+            yield PageBreak()
+            yield from _curve_page(item, index, error_bars=report.error_bars)
+    for index, item in indexed:  # what has no curve shares pages, at the end
+        if not _drawable_curve(item):
+            yield CondPageBreak(5 * cm)
+            yield Spacer(1, 14)
+            yield from _curve_page(item, index, error_bars=report.error_bars)
+    yield CondPageBreak(7 * cm)
     yield _heading("Method and units", _SECTION, "method", 0)
     for text in _METHOD:
         yield Paragraph(text, _SMALL)
@@ -204,6 +211,10 @@ _METHOD: Final = (
     "what is missing; it is drawn hollow, not joined, and in no figure. A failed point has no numbers. <b>Repeats</b> "
     "(iterations) are never added up: the figures are of the repeat whose peak is the median.",
 )
+
+
+def _drawable_curve(item: CurveReport) -> bool:
+    return any(point.numbers is not None for point in item.curve.points)
 
 
 def _in_short(report: Report) -> str:
@@ -399,7 +410,7 @@ def _five_figures(item: CurveReport) -> list[tuple[str, str]]:
         return [("No figures", "no point of this workload ran whole")]
     loads = " · ".join(f"{throughput(a.throughput)} {unit}: <b>{latency_ms(a.latency_ns)} ms</b>" for a in item.loads)
     limits = " · ".join(
-        f"{w.limit_ns / 1e6:g} ms: <b>{throughput(w.throughput)} {unit}</b>" + (" (the peak)" if w.is_peak else "")
+        f"{w.limit_ns / 1e6:,g} ms: <b>{throughput(w.throughput)} {unit}</b>" + (" (the peak)" if w.is_peak else "")
         for w in item.limits
     )
     peak = f"<b>{_load(item, item.peak)} {unit}</b> at {_depth(item.peak)}, mean latency {_mean(item.peak)} ms"
@@ -553,7 +564,9 @@ def _plan(plan_text: str | None) -> Iterator[Flowable]:
     if plan_text is None:
         yield Paragraph("The archive holds no plan.", _SMALL)
         return
-    yield Preformatted("\n".join(_code_lines(plan_text)), _CODE)
+    lines = list(_code_lines(plan_text))
+    for first in range(0, len(lines), _LINES_TOGETHER):  # in parts, or the heading would keep all of it together
+        yield Preformatted("\n".join(lines[first : first + _LINES_TOGETHER]), _CODE)
 
 
 def _code_lines(text: str) -> Iterator[str]:

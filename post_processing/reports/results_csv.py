@@ -52,7 +52,7 @@ class ResultsCsv:
         for curve in report.curves:
             for point in curve.curve.points:
                 writer.writerow(_inert(value) for value in (*_curve_cells(curve), *_point_cells(point)))
-        file.write(text.getvalue().encode())
+        file.write(text.getvalue().encode("utf-8", "backslashreplace"))
 
 
 FORMAT = ResultsCsv()

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from cluster.ceph import Ceph
 from cluster.deploy import ClusterSpec, DeployedCluster, ThrowawayCluster
 from cluster.transports.local import LocalTransport
 
@@ -24,3 +25,17 @@ def throwaway_cluster() -> Iterator[DeployedCluster]:
         finally:
             left = cluster.stop_and_remove()
         assert left == []
+
+
+@pytest.fixture
+def shared_ceph(throwaway_cluster: DeployedCluster) -> Ceph:
+    """The shared cluster, to look at."""
+    return Ceph(LocalTransport("localhost"), str(throwaway_cluster.conf))
+
+
+@pytest.fixture
+def conf(throwaway_cluster: DeployedCluster, shared_ceph: Ceph) -> Iterator[Path]:
+    """The shared cluster's ceph.conf. When the test is over the cluster has the pools that it had before."""
+    before = set(shared_ceph.pools())
+    yield throwaway_cluster.conf
+    assert set(shared_ceph.pools()) == before
