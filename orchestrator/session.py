@@ -316,6 +316,7 @@ class Session:
             "program_version": VERSION,
             "started_unix_s": time.time(),
             "plan": str(self.plan.source),
+            "points_planned": len(self.points),
             "conf": conf,
             "hosts": hosts,
             "ceph": {"fsid": fsid, **ceph_facts(ceph)},

@@ -18,7 +18,7 @@ Verdict = Literal["good", "look", "bad", "unknown"]
 LITTLE_TOLERANCE: Final = 0.1
 """How far IOPS × latency may be from the queue depth offered before a point is called out."""
 
-_LOADS_SHOWN: Final = 5
+_LOADS_SHOWN: Final = 7
 _LIMITS_SHOWN: Final = 6
 
 

@@ -208,7 +208,7 @@ def _operating_load(plot: _Plot, item: CurveReport) -> Group | None:
     group.add(Line(x, area.bottom, x, area.top, strokeColor=MARK, strokeWidth=0.7, strokeDashArray=[2, 2.5]))
     group.add(Line(area.left, y, x, y, strokeColor=MARK, strokeWidth=0.5, strokeDashArray=[1, 2.5]))
     group.add(_text(x, area.top + 4, "70 % of peak", _LABEL_SIZE, MARK, anchor="middle"))
-    plot.lines.append((x, area.bottom, x, area.top))
+    plot.lines += [(x, area.bottom, x, area.top), (area.left, y, x, y)]
     return group
 
 

@@ -264,7 +264,7 @@ def test_round_loads_and_limits_need_no_computing(tmp_path: Path) -> None:
     loads = [answer.throughput for answer in item.loads]
     assert loads == sorted(loads)
     assert len(loads) >= 2
-    assert all(load % 500 == 0 for load in loads)
+    assert all(load % 250 == 0 for load in loads)
     assert [limit.limit_ns / 1e6 for limit in item.limits] == [0.5, 1, 2, 5]
     assert [limit.is_peak for limit in item.limits] == [False, False, False, True]
 
