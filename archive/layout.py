@@ -11,6 +11,7 @@ LEDGER_NAME = "created.jsonl"
 LOCK_NAME = ".cbt-lock"
 STAGING = ".cbt-staging"
 SUPERSEDED = "superseded"
+IDLE_PREFIX = "idle_monitoring."
 
 RUN_SCHEMA = 1
 
@@ -28,3 +29,13 @@ def output_name(number: int, host: str) -> str:
 def json_output_name(number: int, host: str) -> str:
     """The JSON document within it."""
     return f"json_output.{number}.{host}"
+
+
+def monitor_folder_name(monitor: str, host: str) -> str:
+    """The folder with what a monitor of a host wrote, in a point's folder."""
+    return f"{monitor}.{host}"
+
+
+def idle_folder_name(host: str) -> str:
+    """The folder with what the monitors of a host saw of the idle cluster, in the combination's folder."""
+    return f"{IDLE_PREFIX}{host}"

@@ -19,6 +19,7 @@ import yaml
 from archive.files import ArchiveError, is_out_of_space, space_checked, sync_directory, write_whole
 from archive.layout import (
     BENCHMARK_CONFIG_NAME,
+    IDLE_PREFIX,
     LEDGER_NAME,
     LOCK_NAME,
     LOG_NAME,
@@ -136,21 +137,40 @@ class ArchiveWriter:
         write_whole(staged.path / MANIFEST_NAME, manifest.to_json().encode())
         place = self.results / staged.folder
         with space_checked(place):
-            _sync_files(staged.path)
+            _sync_tree(staged.path)
             place.parent.mkdir(parents=True, exist_ok=True)
             self._write_benchmark_config(staged.folder, benchmark_config)
             if manifest_is_at(place):
                 self._supersede(place, staged.folder)
             if place.exists():
                 # Without workloads a point's folder is its combination's and holds benchmark_config.yaml already.
-                for file in sorted(staged.path.iterdir(), key=lambda file: file.name == MANIFEST_NAME):
-                    file.replace(place / file.name)
+                for entry in _manifest_last(staged.path):
+                    _put_in_place(entry, place / entry.name)
                 staged.path.rmdir()
             else:
                 staged.path.rename(place)
             sync_directory(place)
             sync_directory(place.parent)
         return place
+
+    def idle_was_watched(self, folder: PurePosixPath) -> bool:
+        """Whether what monitors saw of the idle cluster stands in a combination's folder."""
+        return any((self.results / folder).glob(f"{IDLE_PREFIX}*"))
+
+    def add_idle(self, staged: StagedPoint) -> None:
+        """Moves staged folders (idle_folder_name) into a combination's folder, each whole; those already there stay.
+
+        Raises ArchiveFull or ArchiveError.
+        """
+        place = self.results / staged.folder
+        with space_checked(place):
+            _sync_tree(staged.path)
+            place.mkdir(parents=True, exist_ok=True)
+            for entry in staged.path.iterdir():
+                if not (place / entry.name).exists():
+                    entry.rename(place / entry.name)
+            sync_directory(place)
+            sync_directory(place.parent)
 
     def discard(self, staged: StagedPoint) -> None:
         shutil.rmtree(staged.path, ignore_errors=True)
@@ -166,9 +186,27 @@ class ArchiveWriter:
         target = self.root / SUPERSEDED / f"{stamp}-{time.time_ns() % 1_000_000_000:09d}" / folder
         target.mkdir(parents=True)
         # The manifest goes last: whatever interrupts this, the next try finds it and moves the rest.
-        for file in sorted(place.iterdir(), key=lambda file: file.name == MANIFEST_NAME):
-            if file.is_file() and file.name != BENCHMARK_CONFIG_NAME:
-                file.rename(target / file.name)
+        for entry in _manifest_last(place):
+            if _belongs_to_point(entry):
+                entry.rename(target / entry.name)
+
+
+def _manifest_last(folder: Path) -> list[Path]:
+    return sorted(folder.iterdir(), key=lambda entry: entry.name == MANIFEST_NAME)
+
+
+def _belongs_to_point(entry: Path) -> bool:
+    """Whether this is part of the point in whose folder it stands, rather than of the combination or another point."""
+    if entry.is_dir() and not entry.is_symlink():
+        return not entry.name.startswith(IDLE_PREFIX) and not any(entry.rglob(MANIFEST_NAME))
+    return entry.name != BENCHMARK_CONFIG_NAME
+
+
+def _put_in_place(entry: Path, target: Path) -> None:
+    """Renames a file or folder; a folder that an interrupted try left there, without a manifest, makes way for it."""
+    if entry.is_dir() and target.is_dir():
+        shutil.rmtree(target)
+    entry.replace(target)
 
 
 def manifest_is_at(place: Path) -> bool:
@@ -233,10 +271,16 @@ def _refuse_other_plan(run: Path, plan_digest: str, root: Path) -> None:
         )
 
 
-def _sync_files(path: Path) -> None:
-    for file in path.iterdir():
-        if file.is_file():
-            descriptor = os.open(file, os.O_RDONLY)
+def _sync_tree(path: Path) -> None:
+    """Brings every file below a folder to the disk, and the names in the folders within it."""
+    for entry in path.iterdir():
+        if entry.is_symlink():
+            continue
+        if entry.is_dir():
+            _sync_tree(entry)
+            sync_directory(entry)
+        elif entry.is_file():
+            descriptor = os.open(entry, os.O_RDONLY)
             try:
                 os.fsync(descriptor)
             finally:

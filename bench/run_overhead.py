@@ -141,7 +141,8 @@ def _kept_cluster(volumes: int, points: int) -> Iterator[tuple[float, list[Point
             _run([*command, "--keep-cluster", "--keep-volumes"])
             yield started_s, _manifests(folder / "archive", points), folder
         finally:
-            subprocess.run([*command, "--cleanup"], stdout=subprocess.DEVNULL, check=False)
+            for stop in folder.glob("tmp/cbt-cluster-*/stop.sh"):
+                subprocess.run([stop], stdout=subprocess.DEVNULL, check=True)
 
 
 def _run(command: Sequence[str]) -> None:

@@ -51,6 +51,7 @@ class ClusterStatus:
     recovering_bytes_per_s: float
     inactive_pgs_ratio: float
     unfound_objects: int
+    quorum: tuple[str, ...]
     total_bytes: int
     """0 until the manager has heard from the OSDs."""
 
@@ -114,6 +115,7 @@ class ClusterStatus:
             recovering_bytes_per_s=pgmap.number_or_zero("recovering_bytes_per_sec"),
             inactive_pgs_ratio=pgmap.number_or_zero("inactive_pgs_ratio"),
             unfound_objects=pgmap.integer_or_zero("unfound_objects"),
+            quorum=tuple(name.text() for name in answer.at("quorum_names").items()),
             total_bytes=pgmap.integer_or_zero("bytes_total"),
         )
 
@@ -277,6 +279,7 @@ class Ceph:
         self._timeout_s = timeout_s
         self._connect_timeout_s = connect_timeout_s
         self._env = env
+        self._fsid: str | None = None
 
     # How a call is made
 
@@ -316,7 +319,10 @@ class Ceph:
     # The cluster
 
     def fsid(self) -> str:
-        return self.ask("ceph", "fsid", read=lambda answer: answer.at("fsid").text())
+        """Asked once: a conf file leads to one cluster."""
+        if self._fsid is None:
+            self._fsid = self.ask("ceph", "fsid", read=lambda answer: answer.at("fsid").text())
+        return self._fsid
 
     def status(self, timeout_s: float | None = None) -> ClusterStatus:
         return self.ask("ceph", "status", read=ClusterStatus.read, timeout_s=timeout_s)

@@ -82,6 +82,8 @@ class InstanceOutcome:
 
     `pid` is its process group, whose leader passes signals on and waits for the instance itself. `exit_status` is
     128 + the number of the signal that ended it. `ready_s` is when its last ready mark arrived (a network trip late).
+    `released_s` is when the last of its gates let it through, good to a tick of the host's kernel (4 ms at 250 Hz): its
+    ramp began a few milliseconds later, so `released_s` + ramp is the start of its measurement window.
     """
 
     number: int
@@ -91,6 +93,7 @@ class InstanceOutcome:
     ended_s: float | None
     exit_status: int | None
     ended_by: EndedBy
+    released_s: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +171,9 @@ def gate_command(directory: str, number: int) -> str:
     opening. Where no launcher is (someone repeats a command from an archive) it returns at once.
     """
     gate = shlex.quote(str(PurePosixPath(directory) / "launch" / "gate"))
-    inner = f"if [ -e {gate} ]; then exec 4<{gate}; echo 'ready {number}' >&3; read -r go <&4; fi; exit 0"
+    released = shlex.quote(str(PurePosixPath(directory) / "launch" / f"released.{number}."))
+    pass_it = f"exec 4<{gate}; echo 'ready {number}' >&3; read -r go <&4; true >{released}$$"
+    inner = f"if [ -e {gate} ]; then {pass_it}; fi; exit 0"
     return f"exec sh -c {shlex.quote(inner)}"
 
 
@@ -237,6 +242,7 @@ class _InstanceRun:
     started_s: float | None = None
     marks: int = 0
     ready_s: float | None = None
+    released_s: float | None = None
     ended_s: float | None = None
     exit_status: int | None = None
     ending: EndedBy = "itself"
@@ -259,6 +265,7 @@ class _InstanceRun:
             ended_s=self.ended_s,
             exit_status=self.exit_status,
             ended_by=self.ending if self.ended else "lost",
+            released_s=self.released_s,
         )
 
 
@@ -550,6 +557,9 @@ class _Launch:
                     run.marks += 1
                     run.ready_s = received_s + host.clock_offset_s
                     self._tell(host, "ready", int(number), received_s)
+                case "released", [name, at]:
+                    run = host.instances[int(name.split(".")[1])]
+                    run.released_s = max(float(at), run.released_s or 0.0)
                 case "exit", [number, status, at]:
                     run = host.instances[int(number)]
                     run.exit_status, run.ended_s = int(status), float(at)

@@ -6,7 +6,8 @@
 #          "instance NUMBER READY_MARKS LINES" and that many lines of quoted words; "end"), and then
 #          go | open | stop | stop NUMBER | quit. End of input means that the controller is gone.
 # Events:  hello TIME, prepared, going TIME, start NUMBER GROUP TIME, ready NUMBER, opened TIME, exit NUMBER STATUS TIME,
-#          connect-timeout, deadline, ending, swept COUNT, unkillable PID..., error TEXT.
+#          connect-timeout, deadline, ending, swept COUNT, unkillable PID..., error TEXT,
+#          and after quit: released launch/released.NUMBER.ANY TIME, once for every gate that was passed.
 #
 # Processes: this shell reads orders. A wrapper for every instance waits for its end. The guard keeps the time limits and
 # cleans up; it holds the reading end of the FIFO `life`, whose only writer is this shell: however this shell ends,
@@ -58,7 +59,7 @@ done
 
 # ---- preparation -----------------------------------------------------------------------------------------------------
 
-for tool in date head mkdir mkfifo mv sleep timeout; do
+for tool in date head mkdir mkfifo mv sleep stat timeout; do
     command -v "$tool" >/dev/null || fail "the program '$tool' is missing; install coreutils"
 done
 # Only the coreutils program puts what it starts in a process group of its own, and only it knows this option.
@@ -245,6 +246,8 @@ wind_up() { # EXIT_STATUS
         done
         [ "$guarded" -eq 0 ] || end "$marker" '*' 1
     fi
+    # Every gate that was passed left an empty file, whose time is the moment of release: no clock had to be asked then.
+    [ "$gated" -eq 0 ] || stat -c 'released %n %.9Y' launch/released.* 2>/dev/null
     exit "$1"
 }
 

@@ -6,17 +6,18 @@ import hashlib
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
 from cluster.answers import Answer, Json, MalformedAnswer
-from cluster.ceph import Ceph, CephError, NoSuchThing, PoolDetail
+from cluster.ceph import Ceph, CephError, ClusterStatus, NoSuchThing, PoolDetail
 from cluster.ledger import Kind, Ledger, Thing
 
 Waiting = Callable[[str], None]
 CLEAN_LIMIT_S = 180.0
-_POLL_S = 0.5
+_POLL_S = 0.3
 _SPARE_PROFILE_KEYS = frozenset({"erasure_k", "erasure_m"})
 
 
@@ -146,10 +147,11 @@ def check_pools(ceph: Ceph, ledger: Ledger, specs: Sequence[PoolSpec]) -> list[s
     problems = [problem for spec in specs if (problem := name_problem("pool", spec.name))]
     if problems:
         return problems
+    with ThreadPoolExecutor(max_workers=4) as at_once:
+        asked = (at_once.submit(ceph.pools), at_once.submit(ceph.crush_rules), at_once.submit(ceph.status))
+        at_once.submit(ceph.fsid)
+        pools, rules, status = asked[0].result(), asked[1].result(), asked[2].result()
     fsid = ceph.fsid()
-    pools = ceph.pools()
-    rules = ceph.crush_rules()
-    status = ceph.status()
     missing: list[PoolSpec] = []
     for spec in specs:
         if spec.crush_rule is not None and spec.crush_rule not in rules:
@@ -170,7 +172,7 @@ def check_pools(ceph: Ceph, ledger: Ledger, specs: Sequence[PoolSpec]) -> list[s
     for spec in missing:
         if problem := _placement_problem(ceph, spec, rules):
             problems.append(problem)
-    problems += _limit_problems(ceph, missing, pools.values(), status.num_in_osds)
+    problems += _limit_problems(ceph, missing, pools.values(), status)
     return problems
 
 
@@ -257,12 +259,13 @@ def _rule_domain(rule: Json) -> tuple[str, str, str | None] | None:
 
 
 def _limit_problems(
-    ceph: Ceph, specs: Sequence[PoolSpec], existing: Iterable[PoolDetail], num_in_osds: int
+    ceph: Ceph, specs: Sequence[PoolSpec], existing: Iterable[PoolDetail], status: ClusterStatus
 ) -> list[str]:
     if not specs:
         return []
     problems = []
-    limits = _monitor_settings(ceph)
+    limits = _monitor_settings(ceph, status)
+    num_in_osds = status.num_in_osds
     wanted = sum(spec.pg_num * _copies(spec) for spec in specs)
     present = sum(pool.pg_num * pool.size for pool in existing)
     limit = limits.get("mon_max_pg_per_osd")
@@ -286,19 +289,15 @@ def _copies(spec: PoolSpec) -> int:
     return spec.erasure.chunks if spec.erasure is not None else (spec.size or 3)
 
 
-def _monitor_settings(ceph: Ceph) -> Mapping[str, str]:
+def _monitor_settings(ceph: Ceph, status: ClusterStatus) -> Mapping[str, str]:
     """What a monitor itself says it uses, conf file included; empty when it cannot be asked."""
 
     def read(answer: Answer) -> Mapping[str, str]:
         return {option.at("name").text(): option.at("value").text() for option in answer.items()}
 
-    def first_monitor(answer: Answer) -> str:
-        return next(answer.at("quorum_names").items()).text()
-
     try:
-        monitor = ceph.ask("ceph", "status", read=first_monitor)
-        return ceph.ask("ceph", "config", "show-with-defaults", f"mon.{monitor}", read=read)
-    except (CephError, StopIteration):
+        return ceph.ask("ceph", "config", "show-with-defaults", f"mon.{status.quorum[0]}", read=read)
+    except (CephError, IndexError):
         return {}  # needs rights that a plain client may lack: the cluster itself will refuse
 
 
@@ -483,7 +482,9 @@ def remove_pool(ceph: Ceph, ledger: Ledger, fsid: str, name: str, waiting: Waiti
         return [stays]
     if pool is not None:
         ours = {image.name for image in _things(ledger, fsid, "image") if image.pool == name}
-        foreign = sorted(set(ceph.images(name)) - ours)
+        # The names of images are in the replicated pool; asking an erasure coded one that is not clean hangs.
+        present = () if pool.kind == "erasure" else ceph.images(name)
+        foreign = sorted(set(present) - ours)
         if foreign:
             return [
                 f"{thing.shown()} stays: it holds images not made by this run ({', '.join(map(repr, foreign[:3]))})"

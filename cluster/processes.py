@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _STATE_FIELD = 0
+_THREADS_FIELD = 17
 _START_TIME_FIELD = 19
 
 
@@ -17,9 +18,11 @@ class ProcessId:
     start_ticks: int
 
     def alive(self) -> bool:
-        """Whether this very process still runs (a zombie does not)."""
+        """Whether this very process still runs. A zombie does not, unless threads of it are left: they hold its files."""
         fields = _stat_fields(self.pid)
-        return fields is not None and int(fields[_START_TIME_FIELD]) == self.start_ticks and fields[_STATE_FIELD] != "Z"
+        if fields is None or int(fields[_START_TIME_FIELD]) != self.start_ticks:
+            return False
+        return fields[_STATE_FIELD] not in "ZX" or int(fields[_THREADS_FIELD]) > 1
 
     def arguments(self) -> tuple[str, ...]:
         """Its command line; () when it is gone."""

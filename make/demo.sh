@@ -9,6 +9,10 @@ status=0
 .venv/bin/python cbt.py --archive "$archive" example/quickstart.yaml || status=$?
 # 1: some points failed, and the report says which. Anything else left nothing to report on.
 [ "$status" -le 1 ] || exit "$status"
+
+files=$(.venv/bin/python tools/generate_performance_report.py --archive "$archive" --output_directory "$archive-report") ||
+    status=$?
 echo
-.venv/bin/python tools/generate_performance_report.py --archive "$archive" || exit $?
+printf '%s\n' "$files" | grep -v '\.pdf$' || true
+printf '%s\n' "$files" | grep '\.pdf$' || status=1
 exit "$status"

@@ -24,6 +24,8 @@ ceph-mon      ceph-mon       ceph-mon
 ceph-mgr      ceph-mgr       ceph-mgr
 ceph-osd      ceph-osd       ceph-osd
 fio           fio            fio
+collectl      collectl       collectl
+top           procps         procps-ng
 sshd          openssh-server openssh-server
 ssh           openssh-client openssh-clients
 ssh-keygen    openssh-client openssh-clients
@@ -97,11 +99,17 @@ allow_starting() {
     trap - EXIT INT TERM HUP
 }
 
+# Services that the packages bring and enable; nobody asked for them, only for the programs. Those of programs that
+# were here before stay as they are.
+services_to_come() {
+    have sshd || echo ssh.service
+    have collectl || echo collectl.service
+}
+
 # Installs Debian packages; asks for fresh package lists only when the ones at hand do not do.
 apt_install() {
     say "installing with apt-get: $*"
-    had_sshd=no
-    if have sshd; then had_sshd=yes; fi
+    services=$(services_to_come)
     forbid_starting
     status=0
     if apt-cache show --no-all-versions "$@" >/dev/null 2>&1 && apt_get install --no-install-recommends "$@"; then
@@ -110,9 +118,9 @@ apt_install() {
         say 'the package lists are missing or old: apt-get update'
         { apt_get update && apt_get install --no-install-recommends "$@"; } || status=$?
     fi
-    # Tests run an sshd of their own; nobody asked for one that starts with the machine.
-    if [ "$had_sshd" = no ] && have sshd && have systemctl; then
-        as_root systemctl --root=/ disable ssh.service ssh.socket >/dev/null 2>&1 || say 'could not disable ssh.service'
+    if [ -n "$services" ] && have systemctl; then
+        # shellcheck disable=SC2086 # unit names, meant to be split
+        as_root systemctl --root=/ disable $services >/dev/null 2>&1 || say "could not disable $services"
     fi
     allow_starting
     return "$status"

@@ -26,6 +26,9 @@ read -r one rest </proc/loadavg && echo "load_1min $one"
 exit 0
 """
 
+FREE_FORMAT = "%a %S"
+"""For `stat -f`: free blocks and the size of one. Unlike the columns of df, no file system's name can garble it."""
+
 
 def host_facts(transport: Transport) -> dict[str, Any]:
     """Host name as the host gives it, kernel, CPU, memory (bytes), load; what cannot be had is absent.
@@ -64,6 +67,18 @@ def tool_version(transport: Transport, program: Sequence[str]) -> str | None:
     done = transport.run(Command((*program, "--version"), timeout_s=20))
     lines = done.stdout.decode(errors="replace").strip().splitlines()
     return lines[0].strip() if done.ok and lines else None
+
+
+def free_bytes(transport: Transport, directory: str) -> int | None:
+    """Bytes an ordinary user may still write there; None when that cannot be told. Raises HostUnreachable."""
+    done = transport.run(Command(("stat", "-f", "-c", FREE_FORMAT, directory), timeout_s=20))
+    return free_bytes_in(done.stdout) if done.ok else None
+
+
+def free_bytes_in(stat_answer: bytes) -> int | None:
+    """What `stat -f -c FREE_FORMAT` says."""
+    numbers = stat_answer.split()
+    return int(numbers[0]) * int(numbers[1]) if len(numbers) == 2 and all(map(bytes.isdigit, numbers)) else None
 
 
 def version_differences(versions: Mapping[str, str | None]) -> str | None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from benchmarks.options import Kind, Option
+from cluster.monitors.base import ProfileKey
+from cluster.monitors.registry import all_monitors
 
 TOP_LEVEL = ("cluster", "benchmarks", "monitoring_profiles", "client_endpoints", "common", "report")
 REQUIRED_SECTIONS = ("cluster", "benchmarks")
@@ -14,6 +16,8 @@ IGNORED_SECTIONS = {
 
 ROLES = ("clients", "osds", "mons", "mgrs", "mdss", "rgws")
 DAEMON_ROLES = ("osds", "mons", "mgrs", "mdss", "rgws")
+HEAD_ROLE = "head"
+MONITORED_ROLES = (*ROLES, HEAD_ROLE)
 
 KNOWN_TOOLS = (
     "ceph",
@@ -85,7 +89,12 @@ CLUSTER_OPTIONS: tuple[Option, ...] = (
     Option("clusterid", Kind.TEXT, default="ceph", sweep=False, description="Name of the cluster."),
     Option("tmp_dir", Kind.TEXT, sweep=False, description="Folder for a run's temporary files; unset: one is made."),
     Option("archive_dir", Kind.TEXT, sweep=False, description="Where results go; `-a` takes precedence."),
-    Option("pid_dir", Kind.TEXT, sweep=False, description="Where the daemons' pid files are, for monitors."),
+    Option(
+        "pid_dir",
+        Kind.TEXT,
+        sweep=False,
+        description="Where the daemons' pid files are, for monitors; unset: a throwaway cluster's own.",
+    ),
     Option(
         "osds_per_node",
         Kind.INTEGER,
@@ -232,20 +241,38 @@ ERASURE_PROFILE_OPTIONS: tuple[Option, ...] = (
 )
 """Any other key is passed on to `ceph osd erasure-code-profile set` as written."""
 
-MONITOR_NAMES = ("collectl", "perf", "blktrace", "top", "osd_perf", "osd_top")
+MONITOR_NAMES = tuple(all_monitors())
+
+
+def _monitor_option(key: ProfileKey) -> Option:
+    return Option(
+        key.name, Kind.COMMAND if key.kind == "command" else Kind.LIST, sweep=False, description=key.description
+    )
+
 
 MONITOR_OPTIONS: tuple[Option, ...] = (
-    Option("nodes", Kind.LIST, sweep=False, description=f"Roles whose hosts are watched: {', '.join(ROLES)}, head."),
+    Option(
+        "nodes",
+        Kind.LIST,
+        sweep=False,
+        description=f"Roles whose hosts are watched: {', '.join(MONITORED_ROLES)}; unset: all of them.",
+    ),
     Option(
         "args",
         Kind.TEXT,
         sweep=False,
-        description="The monitor's arguments, with `{collectl_dir}`, `{perf_dir}`, `{top_dir}`, `{output_dir}` and "
-        "`{pid}` filled in.",
+        description="The monitor's arguments, with "
+        f"{', '.join(f'`{{{monitor.directory_placeholder}}}`' for monitor in all_monitors().values())} (its own "
+        "folder, also `{output_dir}`) and `{pid}` filled in; unset: see docs/monitors.md.",
     ),
-    Option("pid_glob", Kind.TEXT, default="osd.*.pid", sweep=False, description="Which pid files in `pid_dir`."),
-    Option("perf_cmd", Kind.COMMAND, sweep=False, description="The perf to run."),
-    Option("top_cmd", Kind.COMMAND, sweep=False, description="The top to run."),
+    Option(
+        "pid_glob",
+        Kind.TEXT,
+        default="osd.*.pid",
+        sweep=False,
+        description="Which pid files in `cluster.pid_dir` name the processes for `{pid}`.",
+    ),
+    *(_monitor_option(key) for monitor in all_monitors().values() for key in monitor.profile_keys),
 )
 
 ENDPOINT_DRIVERS = (

@@ -10,7 +10,7 @@ from itertools import chain
 from benchmarks.model import Benchmark, Requirement, RunnableBenchmark
 from cluster.command import Command
 from cluster.transports.base import HostUnreachable, Transport
-from orchestrator.facts import requirement_problem, tool_version, version_differences
+from orchestrator.facts import FREE_FORMAT, free_bytes_in, requirement_problem, tool_version, version_differences
 from orchestrator.model import RunPoint, TestPlan
 
 HOSTS_AT_ONCE = 64
@@ -41,13 +41,6 @@ def check_plan(
     ]
     if plan.cluster.settings.get("recovery_test"):
         findings.append(Finding("cluster.recovery_test", "tests with an OSD down are not available yet; leave it out"))
-    if plan.monitoring_profiles:
-        names = ", ".join(plan.monitoring_profiles)
-        findings.append(
-            Finding(
-                "monitoring_profiles", f"{names}: monitors are not available yet, nothing is collected", warning=True
-            )
-        )
     seen: set[str] = set()
     for point in points:
         benchmark = benchmarks[point.benchmark]
@@ -131,16 +124,16 @@ def _check_client(
 def _tmp_dir_problem(transport: Transport, tmp_dir: str, need_bytes: int) -> str | None:
     """Whether tmp_dir can be written and has space; it may not be there yet if the folder above can be written."""
     script = (
-        'd=$1; until [ -e "$d" ] || [ "$d" = / ]; do d=$(dirname "$d"); done; [ -d "$d" ] && [ -w "$d" ] && df -Pk "$d"'
+        'd=$1; until [ -e "$d" ] || [ "$d" = / ]; do d=$(dirname "$d"); done; '
+        '[ -d "$d" ] && [ -w "$d" ] && stat -f -c "$2" "$d"'
     )
-    done = transport.run(Command(("sh", "-c", script, "sh", tmp_dir), timeout_s=20))
+    done = transport.run(Command(("sh", "-c", script, "sh", tmp_dir, FREE_FORMAT), timeout_s=20))
     if not done.ok:
         return f"tmp_dir {tmp_dir} cannot be written; set cluster.tmp_dir to a folder that can"
-    fields = done.stdout.decode(errors="replace").strip().splitlines()[-1].split()
-    free_bytes = int(fields[3]) * 1024 if len(fields) > 3 and fields[3].isdigit() else None
-    if free_bytes is not None and free_bytes < need_bytes:
+    free = free_bytes_in(done.stdout)
+    if free is not None and free < need_bytes:
         return (
-            f"tmp_dir {tmp_dir} has {free_bytes >> 20} MiB free, {need_bytes >> 20} MiB are reckoned with; "
+            f"tmp_dir {tmp_dir} has {free >> 20} MiB free, {need_bytes >> 20} MiB are reckoned with; "
             "free some or set cluster.tmp_dir to another folder"
         )
     return None

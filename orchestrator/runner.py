@@ -7,14 +7,15 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from archive.files import space_checked
-from archive.layout import json_output_name, output_name
+from archive.layout import idle_folder_name, json_output_name, output_name
 from archive.manifest import PointManifest
 from archive.writer import ArchiveWriter, StagedPoint
 from benchmarks.model import Instance, InstanceCommand, LaunchContext, RunnableBenchmark, VolumeNeed
+from benchmarks.options import Settings
 from cluster.ceph import ClusterStatus
 from cluster.command import HIDDEN, Command, Secret, quote_command
 from cluster.launcher import (
@@ -26,8 +27,10 @@ from cluster.launcher import (
     launch,
 )
 from cluster.transports.base import CommandFailed, HostUnreachable, Transport
+from orchestrator.causes import with_causes
 from orchestrator.judge import Judged, judge_instance, judge_point
 from orchestrator.model import RunPoint
+from orchestrator.monitoring import Monitoring, Watching
 from orchestrator.progress import Progress, point_title
 from orchestrator.storage import Storage, StorageError
 
@@ -115,7 +118,9 @@ class Runner:
     rebuild_every_test: bool = False
     health_wait_s: float = 5.0
     counts: Counts = field(default_factory=Counts)
+    monitoring: Monitoring = field(default_factory=Monitoring)
     _unready: dict[VolumeNeed, str] = field(default_factory=dict)
+    _watched_idle: set[PurePosixPath] = field(default_factory=set)
     _combination: tuple[int, str] | None = None
 
     def run(self) -> Counts:
@@ -144,6 +149,8 @@ class Runner:
         need = benchmark.need(point.settings, self.clients)
         reason = self._prepare(point, need, benchmark)
         self._check_cancelled()
+        if reason is None:
+            self._watch_idle(point)
         self.progress.point_begins(index, len(self.points), title, this_s, later_s)
         if reason is None:
             reason = self._pre_workload_script(point)
@@ -154,7 +161,7 @@ class Runner:
         for note in manifest.notes:
             self.progress.say(f"      note: {note}")
         self.archive.log.note(f"point {point.id} {title}: {outcome}")
-        if manifest.status != "complete":
+        if manifest.status != "complete" or manifest.health_after is None:
             self._still_there()
 
     def _expected_s(self, point: RunPoint) -> float:
@@ -205,7 +212,44 @@ class Runner:
                 return f"pre_workload_script failed: {done.problem()}"
         return None
 
+    def _watch_idle(self, point: RunPoint) -> None:
+        """Before the first point of a combination the monitors watch the idle cluster. Raises Interrupted."""
+        seconds = point.combination.get("idle_monitor_sleep")
+        folder = PurePosixPath(*point.folder.parts[:2])
+        if (
+            not self.monitoring.active
+            or not isinstance(seconds, int)
+            or seconds <= 0
+            or not _monitored(point.combination)
+        ):
+            return
+        if folder in self._watched_idle or self.archive.idle_was_watched(folder):
+            return
+        self._watched_idle.add(folder)
+        self.progress.waiting(
+            f"watching the idle cluster for {seconds} s before {point.benchmark} (idle_monitor_sleep)"
+        )
+        staged = self.archive.stage(folder)
+        try:
+            with self.monitoring.watching(f"{self.directory}/cbt-idle-monitors") as watching:
+                if self.cancelled.wait(seconds):
+                    raise Interrupted
+                watching.collect(staged.path, lambda monitor, host: f"{idle_folder_name(host)}/{monitor}")
+            self.archive.add_idle(staged)
+        finally:
+            self.archive.discard(staged)
+        for note in watching.notes:
+            self.archive.log.note(f"idle cluster: {note}")
+            self.progress.say(f"      note: {note}")
+
     def _measure(self, point: RunPoint, benchmark: RunnableBenchmark) -> PointManifest:
+        """Launches the point, with the monitors beside it."""
+        monitoring = self.monitoring if _monitored(point.settings) else Monitoring()
+        with monitoring.watching(f"{point_directory(self.directory, point)}-monitors") as watching:
+            self._check_cancelled()
+            return self._measure_watched(point, benchmark, watching)
+
+    def _measure_watched(self, point: RunPoint, benchmark: RunnableBenchmark, watching: Watching) -> PointManifest:
         need = self.storage.resolved
         instances = benchmark.instances(point.settings, need)
         directory = point_directory(self.directory, point)
@@ -220,16 +264,21 @@ class Runner:
             log=self.archive.log,
         )
         ended_s = time.time()
+        watching.stop()
         staged = self.archive.stage(point.folder)
         try:
             if result.cancelled:
                 raise Interrupted
             lost = self._collect(result, directory, staged)
+            watching.collect(staged.path)
+            for note in watching.notes:
+                self.archive.log.note(f"point {point.id}: {note}")
             judged = [
                 self._judge(instance, commands[instance], result, lost.get(instance.host), staged, benchmark, point)
                 for instance in instances
             ]
-            manifest = self._manifest(point, benchmark, judged, started_s, ended_s, health_before)
+            judged = with_causes(judged, self.storage.ceph, self.transports, directory)
+            manifest = self._manifest(point, benchmark, judged, started_s, ended_s, health_before, watching.notes)
             self.archive.commit(staged, manifest, _benchmark_config(point))
         finally:
             self.archive.discard(staged)
@@ -300,6 +349,7 @@ class Runner:
         started_s: float,
         ended_s: float,
         health_before: Mapping[str, Any],
+        more_notes: Sequence[str],
     ) -> PointManifest:
         verdict = judge_point(judged, point.settings)
         try:
@@ -330,7 +380,7 @@ class Runner:
             health_after=health_after,
             cluster_fsid=self.cluster_fsid,
             versions=self.versions,
-            notes=(*verdict.notes, *_health_notes(health_before, health_after)),
+            notes=(*verdict.notes, *_health_notes(health_before, health_after), *more_notes),
         )
 
     def _failed(self, point: RunPoint, reason: str) -> PointManifest:
@@ -378,12 +428,16 @@ class Runner:
                 self.archive.log.note(f"{host}: {directory} could not be removed: {error}")
 
     def _still_there(self) -> None:
-        """After a point that did not run whole: does the cluster answer at all? Raises ClusterGone."""
+        """After a point that did not run whole, or without a word of the cluster: is it there? Raises ClusterGone."""
         self.health.now()
 
     def _check_cancelled(self) -> None:
         if self.cancelled.is_set():
             raise Interrupted
+
+
+def _monitored(settings: Settings) -> bool:
+    return settings.get("monitor") is not False
 
 
 def is_complete(archive: ArchiveWriter, point: RunPoint) -> bool:

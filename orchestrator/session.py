@@ -25,6 +25,7 @@ from cluster.transports.base import CommandFailed, HostUnreachable, Transport
 from cluster.transports.local import LocalTransport
 from orchestrator.facts import ceph_facts, host_facts
 from orchestrator.model import RunPoint, TestPlan
+from orchestrator.monitoring import Monitoring, check_profiles, find_watches
 from orchestrator.preflight import Finding, as_runnable, check_clients, check_plan, gather
 from orchestrator.progress import Progress
 from orchestrator.runner import ClusterGone, Counts, Health, Interrupted, Runner, health_facts, is_complete
@@ -113,10 +114,13 @@ class Session:
             self._disconnect()
 
     def _preflight(self) -> list[Finding]:
-        findings = gather(lambda: check_plan(self.plan, self.points, self.benchmarks, self.clients))
+        findings = gather(
+            lambda: check_plan(self.plan, self.points, self.benchmarks, self.clients),
+            lambda: check_profiles(self.plan),
+        )
         if any(not finding.warning for finding in findings):
             return findings  # hosts that cannot be reached need not be asked
-        return gather(lambda: findings, self._check_clients, self._check_cluster)
+        return gather(lambda: findings, self._check_clients, self._check_monitors, self._check_cluster)
 
     def _check_clients(self) -> list[Finding]:
         requirements: list[Requirement] = []
@@ -130,6 +134,17 @@ class Session:
             self._transports, self.clients, tuple(dict.fromkeys(requirements)), str(self.tmp_dir), instances
         )
         return findings
+
+    def _check_monitors(self) -> list[Finding]:
+        watches, findings = find_watches(self.plan, self._transports)
+        pid_dir = self.plan.cluster.settings.optional_text("pid_dir")
+        # A throwaway cluster's pid files are not there yet.
+        needs_pid_dir = self.use_existing or pid_dir is not None
+        return findings + self._monitoring(pid_dir).check(processes=needs_pid_dir) if watches else findings
+
+    def _monitoring(self, pid_dir: str | None) -> Monitoring:
+        watches, _ = find_watches(self.plan, self._transports)
+        return Monitoring(watches, self._transports, pid_dir, self._log(), self.cancelled)
 
     def _check_cluster(self) -> list[Finding]:
         if not self.use_existing:
@@ -192,7 +207,7 @@ class Session:
             if all(is_complete(self._archive(), point) for point in group):
                 continue
             with self._throwaway() as cluster:
-                counts = self._run_on(str(cluster.conf), directory, group)
+                counts = self._run_on(str(cluster.conf), directory, group, str(cluster.run_dir))
         return self._counted(counts)
 
     def _counted(self, last: Counts) -> Counts:
@@ -203,7 +218,9 @@ class Session:
             counts.add(manifest.status if manifest is not None else "failed")
         return counts
 
-    def _run_on(self, conf: str, directory: str, points: Sequence[RunPoint]) -> Counts:
+    def _run_on(
+        self, conf: str, directory: str, points: Sequence[RunPoint], daemons_pid_dir: str | None = None
+    ) -> Counts:
         archive = self._archive()
         ceph = self._ceph(conf)
         storage = self._storage(ceph, conf, directory)
@@ -228,6 +245,7 @@ class Session:
                 versions=self._versions,
                 selected=frozenset(point.id for point in points),
                 rebuild_every_test=self.plan.cluster.settings.flag("rebuild_every_test"),
+                monitoring=self._monitoring(self.plan.cluster.settings.optional_text("pid_dir") or daemons_pid_dir),
                 health_wait_s=float(self.plan.cluster.settings.integer("health_wait")),
             )
             try:

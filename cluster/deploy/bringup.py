@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import random
+import re
 import shutil
 import socket
 import time
@@ -17,7 +17,7 @@ from pathlib import Path
 from cluster.ceph import Ceph, CephError, ClusterStatus, failure
 from cluster.command import Command, quote_words
 from cluster.deploy.device import device_problems
-from cluster.deploy.folder import ClusterFolder, Device, folder_problem, reap_leftovers
+from cluster.deploy.folder import ClusterFolder, Device, folder_problem, left_behind_osds, reap_leftovers
 from cluster.deploy.guard import Guard
 from cluster.deploy.spec import (
     MGR_SETTINGS,
@@ -93,7 +93,9 @@ def check_deploy(spec: ClusterSpec, transport: Transport) -> list[str]:
         problems.append(problem)
     else:
         problems += _space_problems(spec)
-    problems += device_problems(spec.devices[: spec.osd_count], transport)
+    if spec.devices:
+        left_behind = left_behind_osds(spec.base, spec.exact)
+        problems += device_problems(spec.devices[: spec.osd_count], transport, left_behind)
     return problems
 
 
@@ -272,22 +274,32 @@ class ThrowawayCluster:
                 raise DeployError(f"{name} ended by itself: {tail}; {_remedy(tail)}")
 
     def _log_tail(self, name: str) -> str:
-        """The last lines a daemon wrote, errors preferred, as one line."""
+        """The last words of a daemon as one line: of its standard error, and the last errors in its log."""
         if self._folder is None:
             return ""
-        lines: list[str] = []
-        for path in (self._folder.path / "log" / f"{name}.log", self._folder.path / "log" / f"{name}.out"):
-            with contextlib.suppress(OSError), path.open("rb") as handle:
-                handle.seek(max(0, path.stat().st_size - 16_384))
-                lines += handle.read().decode(errors="replace").splitlines()
-        lines = [line.strip() for line in lines if line.strip()]
-        errors = [line for line in lines if " -1 " in line]
-        return " / ".join((errors or lines)[-3:])
+        logs = self._folder.path / "log"
+        errors = [line for line in _last_lines(logs / f"{name}.log") if " -1 " in line]
+        words = [_LOG_STAMP.sub("", line) for line in (*errors[-2:], *_last_lines(logs / f"{name}.out")[-2:])]
+        return " / ".join(dict.fromkeys(words))
 
     def _made_folder(self) -> ClusterFolder:
         if self._folder is None:
             raise DeployError("there is no throwaway cluster")
         return self._folder
+
+
+_LOG_STAMP = re.compile(r"^\d{4}-\d\d-\d\dT\S+ [0-9a-f]+ +-?\d+ ")
+
+
+def _last_lines(path: Path) -> list[str]:
+    """What stands at the end of a log, without empty lines; () when there is none."""
+    try:
+        with path.open("rb") as handle:
+            handle.seek(max(0, path.stat().st_size - 16_384))
+            text = handle.read().decode(errors="replace")
+    except OSError:
+        return []
+    return [line.strip() for line in text.splitlines() if line.strip()]
 
 
 def _missing(status: ClusterStatus, osd_count: int) -> str:
@@ -314,7 +326,7 @@ def _remedy(tail: str) -> str:
         return "check who owns the files named there"
     if "annot allocate memory" in tail or "bad_alloc" in tail:
         return "there is too little memory: use fewer or smaller OSDs"
-    return "its whole log is gone with the folder; run again with --keep-cluster to look at it"
+    return "check that all Ceph programs here are of one version (`ceph-osd --version`) and that there is memory enough"
 
 
 def _space_problems(spec: ClusterSpec) -> list[str]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Sequence
+import time
+from collections.abc import Sequence, Set
 from pathlib import Path
 
 from cluster.command import Command, quote_words
@@ -15,14 +16,19 @@ from cluster.transports.base import Transport
 _LABEL = b"bluestore block device\n"
 _UUID_LENGTH = 36
 _SMALLEST = GIB
+_CLAIM_ATTEMPTS = 5
+_CLAIM_PAUSE_S = 0.2
 
 
-def device_problems(devices: Sequence[str], transport: Transport) -> list[str]:
-    """Why these devices cannot be used, one line each; reads them only. () when all are empty and free."""
+def device_problems(devices: Sequence[str], transport: Transport, left_behind: Set[str] = frozenset()) -> list[str]:
+    """Why these devices cannot be used, one line each; reads them only.
+
+    `left_behind`: ids of OSDs of our own that a killed run left; they are stopped and their devices emptied before use.
+    """
     problems = []
     seen: dict[int, str] = {}
     for device in devices:
-        problem = _device_problem(device, transport)
+        problem = None if _label(device) in left_behind else _device_problem(device, transport)
         if problem is None:
             number = Path(device).stat().st_rdev
             if number in seen:
@@ -50,6 +56,16 @@ def wipe_label(device: str, osd_uuid: str) -> str | None:
             f"{device} could not be emptied: {error.strerror}; do so with `dd if=/dev/zero bs=1M count=1 of={device}`"
         )
     return None
+
+
+def _label(device: str) -> str | None:
+    """The OSD id in the BlueStore label at the start of a device; None without one."""
+    try:
+        with Path(device).open("rb", buffering=0) as handle:
+            head = handle.read(len(_LABEL) + _UUID_LENGTH)
+    except OSError:
+        return None
+    return head[len(_LABEL) :].decode("ascii", errors="replace") if head.startswith(_LABEL) else None
 
 
 def _device_problem(device: str, transport: Transport) -> str | None:
@@ -83,8 +99,7 @@ def _use_problem(device: str, number: str) -> str | None:
 
 def _content_problem(device: str, transport: Transport) -> str | None:
     try:
-        # O_EXCL on a block device: refused by the kernel when anything has claimed it.
-        descriptor = os.open(device, os.O_RDWR | os.O_EXCL | os.O_CLOEXEC)
+        descriptor = _opened_alone(device)
     except OSError as error:
         if error.errno == errno.EBUSY:
             return "is in use: refused"
@@ -95,14 +110,29 @@ def _content_problem(device: str, transport: Transport) -> str | None:
         head = handle.read(MIB)
     if size < _SMALLEST:
         return f"holds {size} bytes; an OSD needs at least {_SMALLEST}"
-    if head.startswith(_LABEL):
-        uuid = head[len(_LABEL) : len(_LABEL) + _UUID_LENGTH].decode("ascii", errors="replace")
+    if uuid := _label(device):
         return f"carries the Ceph BlueStore label of OSD {uuid}: refused; {_empty_by_hand(device)}"
     if kind := _signature(device, transport):
         return f"carries a {kind} signature: refused; {_empty_by_hand(device)}"
     if any(head):
         return f"is not empty (its first MiB is not all zero): refused; {_empty_by_hand(device)}"
     return None
+
+
+def _opened_alone(device: str) -> int:
+    """Opens a device that nobody has claimed: with O_EXCL the kernel refuses any other. Raises OSError.
+
+    Tries for a moment, because the system itself looks at a device right after it was written to.
+    """
+    for attempt in range(_CLAIM_ATTEMPTS):
+        if attempt:
+            time.sleep(_CLAIM_PAUSE_S)
+        try:
+            return os.open(device, os.O_RDWR | os.O_EXCL | os.O_CLOEXEC)
+        except OSError as error:
+            if error.errno != errno.EBUSY:
+                raise
+    raise OSError(errno.EBUSY, os.strerror(errno.EBUSY), device)
 
 
 def _empty_by_hand(device: str) -> str:

@@ -246,6 +246,19 @@ def reap_leftovers(base: Path) -> list[str]:
     return notices
 
 
+def left_behind_osds(base: Path, exact: bool) -> frozenset[str]:
+    """The ids of the OSDs whose devices `reap` would empty before a cluster is made in (or as) `base`; reads only."""
+    found: set[str] = set()
+    for path in [base] if exact else sorted(base.glob(f"{FOLDER_PREFIX}*")):
+        marker = read_marker(path)
+        if marker is None or marker.kept or not marker.devices:
+            continue
+        if (lock := _locked(path)) is not None:
+            os.close(lock)
+            found |= {device.osd_uuid for device in marker.devices}
+    return frozenset(found)
+
+
 def reap(path: Path) -> list[str]:
     """As `reap_leftovers`, for one folder."""
     folder = ClusterFolder.take_over(path)

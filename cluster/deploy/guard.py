@@ -13,17 +13,17 @@ from cluster.transports.base import HostUnreachable, Transport
 STOP_LIMIT_S = 5
 _ORDER_LIMIT_S = 20.0
 
-# Used by the guard and by stop.sh. `look PID` sets state and ticks (/proc/PID/stat, fields 3 and 22); the program's
+# Used by the guard and by stop.sh. `look PID` sets state, threads and ticks (/proc/PID/stat, fields 3, 20, 22); the program's
 # name before them may hold anything, hence the cut at the last ')'.
 SHELL_FUNCTIONS = r"""
 look() {
-    state= ticks=
+    state= threads= ticks=
     { IFS= read -r line <"/proc/$1/stat"; } 2>/dev/null || return 1
     line=${line##*) }
     set -- $line
-    state=$1 ticks=${20}
+    state=$1 threads=${18} ticks=${20}
 }
-alive() { look "$1" && [ "$ticks" = "$2" ] && [ "$state" != Z ]; }
+alive() { look "$1" && [ "$ticks" = "$2" ] && { [ "$state" != Z ] || [ "$threads" -gt 1 ]; }; }
 any_alive() {
     for entry in $daemons; do
         alive "${entry%:*}" "${entry#*:}" && return 0

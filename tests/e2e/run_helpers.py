@@ -11,6 +11,7 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import TracebackType
 from typing import IO, Any
 
 import yaml
@@ -20,8 +21,14 @@ from archive.manifest import PointManifest
 ROOT = Path(__file__).resolve().parents[2]
 CBT = ROOT / "cbt.py"
 
+MARKER = f"CBT_TEST_SESSION={os.environ.get('CBT_TEST_SESSION')}"
+"""Everything the tests start carries it (tests/conftest.py)."""
+
 RUN_LIMIT_S = 120.0
 """No run of these tests takes longer; more means that something hangs."""
+
+CONNECT_S = 0.7
+"""An instance that was started so long ago is connected, and measures."""
 
 QUIET: Mapping[str, Any] = {"log_iops": False, "log_bw": False, "log_lat": False}
 """For points whose time series nobody looks at."""
@@ -91,6 +98,16 @@ class Running:
         self._out = _Reader(self.process.stdout)
         self._err = _Reader(self.process.stderr)
 
+    def __enter__(self) -> Running:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+
     @property
     def err(self) -> str:
         return self._err.text()
@@ -101,13 +118,19 @@ class Running:
         assert text in self.err, self.err
 
     def wait_for_instances(self, count: int, limit_s: float = 60.0) -> list[int]:
-        """Until `count` fio processes are doing I/O; their pids."""
-        until(lambda: len(self.jobs()) >= count, limit_s, f"not {count} instances: {self.err}")
-        return self.jobs()
+        """Until `count` instances of a point are under way; their pids."""
+        until(
+            lambda: len(self.instances()) >= count or self.process.poll() is not None,
+            limit_s,
+            f"not {count} instances: {self.err}",
+        )
+        time.sleep(CONNECT_S)
+        assert self.process.poll() is None, self.err
+        return self.instances()
 
-    def jobs(self) -> list[int]:
-        """The fio processes that do the I/O: each is the child of a fio, and a session of its own."""
-        return [pid for pid in self.everything() if _is_job(pid)]
+    def instances(self) -> list[int]:
+        """The fio processes of a point; a prefill has no gate."""
+        return [pid for pid in self.everything() if is_instance(command_of(pid))]
 
     def everything(self) -> list[int]:
         """Every process of this call but itself."""
@@ -120,12 +143,8 @@ class Running:
 
 def cbt(*words: object, cwd: Path | None = None, env: Mapping[str, str] | None = None) -> Done:
     """One call to its end."""
-    running = Running(*words, cwd=cwd, env=env)
-    try:
+    with Running(*words, cwd=cwd, env=env) as running:
         return running.finish()
-    finally:
-        if running.process.poll() is None:
-            running.process.kill()
 
 
 def manifests(archive: Path) -> dict[str, PointManifest]:
@@ -185,13 +204,8 @@ def command_of(pid: int) -> list[str]:
     return words.rstrip("\0").split("\0")
 
 
-def parent_of(pid: int) -> int:
-    try:
-        return int(
-            Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()[1]
-        )
-    except OSError:
-        return 0
+def is_instance(words: Sequence[str]) -> bool:
+    return words[:1] == ["/usr/bin/fio"] and any(word.startswith("--exec_prerun") for word in words)
 
 
 def plain_lines(text: str) -> Sequence[str]:
@@ -200,11 +214,6 @@ def plain_lines(text: str) -> Sequence[str]:
     assert "\x1b" not in text
     assert not text or text.endswith("\n")
     return text.splitlines()
-
-
-def _is_job(pid: int) -> bool:
-    words, above = command_of(pid), command_of(parent_of(pid))
-    return bool(words and above) and words[0].endswith("/fio") and above[0].endswith("/fio") and words == above
 
 
 class _Reader:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
@@ -81,9 +82,10 @@ def made(ceph: Ceph, ledger: Ledger, need: VolumeNeed) -> None:
 
 
 def fill(deployed: DeployedCluster, pool: str, image: str) -> None:
-    argv = ["rbd", "bench", "--io-type", "write", "--io-size", "4M", "--io-total", "8M", "--io-pattern", "seq"]
-    argv += ["--conf", str(deployed.conf), "--pool", pool, "--image", image]
-    subprocess.run(argv, check=True, capture_output=True, timeout=60)
+    argv = ["fio", "--ioengine=rbd", "--clientname=admin", f"--pool={pool}", f"--rbdname={image}", "--name=fill"]
+    argv += ["--rw=write", "--bs=4M"]
+    env = {**os.environ, "CEPH_CONF": str(deployed.conf)}
+    subprocess.run(argv, check=True, capture_output=True, timeout=60, env=env)
 
 
 def foreign_image(deployed: DeployedCluster, pool: str, image: str, size: str = "8M") -> None:
@@ -233,7 +235,7 @@ def test_names_that_rbd_reads_otherwise_are_refused(ceph: Ceph, ledger: Ledger, 
 
 
 def test_existing_images_are_found_by_either_host_name(deployed: DeployedCluster, ceph: Ceph, ledger: Ledger) -> None:
-    """Configured name, the host's own name, or the one image of the plan: whichever is there, and it stays untouched."""
+    """Configured name, the host's own name, or the one image of the plan: whichever is there is used."""
     made(ceph, ledger, a_need(images=1, volumes=()))
     looking = a_need(images=1, existing=True, fallback_image="only")
     absent = resolve_existing(ceph, looking, {"host": "host.example"})

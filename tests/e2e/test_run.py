@@ -57,8 +57,8 @@ def summed_iops(folder: Path) -> float:
 def test_a_plan_becomes_an_archive_and_a_report(
     tmp_path: Path, conf: Path, shared_ceph: Ceph, foreign: tuple[str, str]
 ) -> None:
-    """A run with workloads starts the very commands that --dry-run shows (which touches nothing), leaves every documented
-    file, consistent figures, a report that adds up, and nothing on the cluster but what is somebody else's."""
+    """A run with workloads starts the very commands that --dry-run shows (which touches nothing) and leaves every
+    documented file, consistent figures, a report that adds up, and of the cluster only what is somebody else's."""
     plan = write_plan(
         tmp_path,
         {"volumes_per_client": 4, "poolname": "e2e-main"},
@@ -134,7 +134,7 @@ def test_a_plan_becomes_an_archive_and_a_report(
 
 
 def test_every_combination_of_a_plan_without_workloads_runs(tmp_path: Path, conf: Path) -> None:
-    """Without workloads the benchmark's own lists are swept, iterations included, and the time series come along; a pipe
+    """Without workloads the benchmark's own lists are swept, iterations included, and time series come along; a pipe
     gets plain whole lines while the run goes on."""
     plan = write_plan(
         tmp_path,
@@ -150,11 +150,11 @@ def test_every_combination_of_a_plan_without_workloads_runs(tmp_path: Path, conf
         },
         cluster={"iterations": 2},
     )
-    running = Running("-a", tmp_path / "A", "-c", conf, plan)
-    running.wait_for("[1/4]")
-    assert running.process.poll() is None
-    assert running.err.endswith("\n")
-    done = running.finish()
+    with Running("-a", tmp_path / "A", "-c", conf, plan) as running:
+        running.wait_for("[1/4]")
+        assert running.process.poll() is None
+        assert running.err.endswith("\n")
+        done = running.finish()
     assert done.status == 0, done.err
     plain_lines(done.out)
     said = plain_lines(done.err)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import signal
+import tempfile
 import time
 from pathlib import Path
 
@@ -30,12 +32,11 @@ def test_kill_9_leaves_no_process_and_the_same_command_completes_the_rest(tmp_pa
         {"w": {"mode": "randwrite", "total_iodepth": [2, 4, 8]}},
     )
     archive = tmp_path / "A"
-    first = Running("-a", archive, "-c", conf, plan)
-    first.wait_for("[2/3]")
-    first.wait_for_instances(2)
-    first.process.kill()
-    nothing_left(first)
-    first.finish()
+    with Running("-a", archive, "-c", conf, plan) as first:
+        first.wait_for("[2/3]")
+        first.wait_for_instances(2)
+        first.process.kill()
+        nothing_left(first)
     assert list(by_setting(archive, "w")) == [2]
     (folder,) = manifests(archive)
     finished = fingerprint(archive / "results" / folder)
@@ -56,16 +57,16 @@ def test_kill_9_leaves_no_process_and_the_same_command_completes_the_rest(tmp_pa
 def test_an_interrupted_run_says_so_and_leaves_what_can_be_gone_on_with(
     tmp_path: Path, conf: Path, shared_ceph: Ceph
 ) -> None:
-    """Ctrl-C and SIGTERM in mid-point end the run within seconds with 130 and a word about how to go on; --cleanup removes
+    """Ctrl-C and SIGTERM in mid-point end the run within seconds with 130 and a word on how to go on; --cleanup removes
     what is left on the cluster."""
     plan = write_plan(tmp_path, {"poolname": "e2e-stop", "time": 30, "iodepth": [1, 2]})
     archive = tmp_path / "A"
     for number in (signal.SIGINT, signal.SIGTERM):
-        running = Running("-a", archive, "-c", conf, plan)
-        running.wait_for_instances(1)
-        began = time.monotonic()
-        running.process.send_signal(number)
-        done = running.finish()
+        with Running("-a", archive, "-c", conf, plan) as running:
+            running.wait_for_instances(1)
+            began = time.monotonic()
+            running.process.send_signal(number)
+            done = running.finish()
         assert done.status == 130, done.err
         assert time.monotonic() - began < 8
         assert "Traceback" not in done.err
@@ -81,8 +82,49 @@ def test_an_interrupted_run_says_so_and_leaves_what_can_be_gone_on_with(
     assert "e2e-stop" not in shared_ceph.pools()
 
 
-def test_a_throwaway_cluster_with_an_ec_pool_survives_nothing_but_its_results(
-    tmp_path_factory: pytest.TempPathFactory,
-) -> None:
-    """Images whose data lie in an erasure-coded pool are measured on a cluster of our own; neither kill -9 nor the end of
-    the run leaves a daemon or a folder behind."""
+def test_a_throwaway_cluster_leaves_nothing_but_results() -> None:
+    """Images whose data lie in an erasure-coded pool are measured on a bluestore cluster of our own; neither kill -9
+    nor the end of the run leaves a daemon or a folder, and a run that was killed is gone on with on a new cluster."""
+    with tempfile.TemporaryDirectory(prefix="cbt-e2e-") as base:  # short: pytest's own is too long for a socket
+        folder = Path(base)
+        plan = write_plan(
+            folder,
+            {
+                "pool_profile": "small",
+                "data_pool_profile": "ec",
+                "volumes_per_client": 2,
+                "poolname": "e2e-ec",
+                "op_size": 16384,
+            },
+            {"mixed": {"mode": "randrw", "rwmixread": 70, "total_iodepth": [2, 3]}},
+            cluster={
+                "use_existing": False,
+                "osd_objectstore": "bluestore",
+                "osds_per_node": 3,
+                "osd_size": "1G",
+                "pool_profiles": {
+                    "small": {"pg_size": 4, "pgp_size": 4, "replication": 2},
+                    "ec": {"pg_size": 4, "pgp_size": 4, "replication": "erasure", "erasure_profile": "ec21"},
+                },
+                "erasure_profiles": {"ec21": {"erasure_k": 2, "erasure_m": 1}},
+            },
+        )
+        archive = folder / "A"
+        with Running("-a", archive, plan) as first:
+            first.wait_for("[2/2]")
+            first.wait_for_instances(2)
+            first.process.kill()
+            nothing_left(first, FAREWELL_S + 5)  # the daemons are given 5 s to end by themselves
+        with Running("-a", archive, plan) as second:
+            done = second.finish()
+            assert done.status == 0, done.err
+            nothing_left(second)
+        assert "1 of 2 points are complete; going on with the others" in done.err
+        assert list((folder / "tmp").iterdir()) == []
+        assert {depth: point.status for depth, point in by_setting(archive, "mixed").items()} == {
+            2: "complete",
+            3: "complete",
+        }
+        facts = json.loads((archive / "results/session-02.json").read_text(encoding="utf-8"))
+        (profile,) = facts["volumes"][0]["erasure_profiles"].values()
+        assert (profile["k"], profile["m"]) == ("2", "1")

@@ -306,6 +306,10 @@ def test_sixteen_fio_measure_together(any_shell: str, transport: LocalTransport,
         )
         assert overlap > 0.5
     assert min(start for start, _ in logged) > outcome.opened_s - 0.1
+    released = [instance.released_s for instance in outcome.instances if instance.released_s is not None]
+    print(f"releases: spread {1000 * (max(released) - min(released)):.0f} ms")
+    assert len(released) == 16
+    assert outcome.opened_s - 0.1 < min(released) <= max(released) < outcome.opened_s + 3
 
 
 def first_and_last_s(log: Path) -> tuple[float, float]:
@@ -334,7 +338,9 @@ def test_an_instance_that_fails_at_once_holds_up_nobody(transport: LocalTranspor
     ended = by_number(run(transport, directory, fio_instance(directory, 0), broken))
     assert (ended[0].exit_status, ended[1].exit_status) == (0, 1)
     assert ended[0].ready_s is not None
+    assert ended[0].released_s is not None
     assert ended[1].ready_s is None
+    assert ended[1].released_s is None
 
 
 def test_who_does_not_connect_in_time_is_stopped_and_the_rest_measures(
@@ -480,7 +486,7 @@ def test_without_grep_nothing_survives_either(
     """On a host without grep the processes that left their session are found all the same."""
     tools = tmp_path / "tools"
     tools.mkdir()
-    for tool in ("sh", "date", "head", "mkdir", "mkfifo", "mv", "sleep", "timeout", "tr", "true", "setsid"):
+    for tool in ("sh", "date", "head", "mkdir", "mkfifo", "mv", "sleep", "stat", "timeout", "tr", "true", "setsid"):
         program = shutil.which(tool)
         assert program is not None
         (tools / tool).symlink_to(program)

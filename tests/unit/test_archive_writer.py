@@ -89,6 +89,33 @@ def test_a_point_in_its_combinations_folder(tmp_path: Path) -> None:
     assert (place / "output.0.host").read_text() == "second"
 
 
+@pytest.mark.parametrize("folder", [FOLDER, PurePosixPath("00000000/id-0123abcd")])
+def test_monitors_folders_go_with_their_point(tmp_path: Path, folder: PurePosixPath) -> None:
+    """A second try replaces the folders of monitors too, also those an interrupted try left; what was seen of the idle
+    cluster, and another point's folder, stay where they are."""
+    combination = tmp_path / "results/00000000/id-0123abcd"
+    with open_archive(tmp_path) as archive:
+        for text in ("first", "second", "third"):
+            staged = archive.stage(PurePosixPath("00000000/id-0123abcd"))
+            (staged.path / "idle_monitoring.host/top").mkdir(parents=True)
+            (staged.path / "idle_monitoring.host/top/top.out").write_text(text)
+            archive.add_idle(staged)
+            archive.discard(staged)
+            staged = archive.stage(folder)
+            (staged.path / "top.host").mkdir()
+            (staged.path / f"top.host/{text}").write_text(text)
+            place = archive.commit(staged, manifest("failed"), {})
+            commit(archive, "other", folder=PurePosixPath("00000000/id-0123abcd/other"))
+            if text == "second":
+                (place / "point.json").unlink()  # as if the third try had been interrupted while it moved files
+        assert archive.idle_was_watched(PurePosixPath("00000000/id-0123abcd"))
+    assert [file.name for file in (place / "top.host").iterdir()] == ["third"]
+    assert (combination / "idle_monitoring.host/top/top.out").read_text() == "first"
+    assert (combination / "other/output.0.host").read_text() == "other"
+    kept = [file.name for file in (tmp_path / "superseded").rglob("top.host/*")]
+    assert kept == ["first"]
+
+
 def test_another_plan_is_refused(tmp_path: Path) -> None:
     """An archive holds the results of one plan."""
     open_archive(tmp_path).close()

@@ -36,21 +36,8 @@ TEXT_TOOLS = [
     "ln",
     "basename",
 ]
-PROGRAMS = [
-    "ceph",
-    "rbd",
-    "rados",
-    "ceph-authtool",
-    "monmaptool",
-    "ceph-mon",
-    "ceph-mgr",
-    "ceph-osd",
-    "fio",
-    "sshd",
-    "ssh",
-    "ssh-keygen",
-    "ip",
-]
+SCRIPT = (ROOT / "make" / "setup.sh").read_text()
+PROGRAMS = [line.split()[0] for line in SCRIPT.partition("needed_programs='")[2].partition("'")[0].split("\n") if line]
 
 FAKE_PYTHON = """#!/bin/sh
 echo "$(basename "$0") $*" >> "$CALLS"
