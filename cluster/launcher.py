@@ -19,16 +19,41 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib import resources
 from pathlib import PurePosixPath
-from typing import Literal
 
 from cluster.command import Command, quote_command
 from cluster.command_log import CommandLog, NullLog
+from cluster.launch_model import (
+    EndedBy,
+    EventKind,
+    HostLost,
+    HostOutcome,
+    HostResult,
+    InstanceOutcome,
+    LaunchedInstance,
+    LaunchEvent,
+    LaunchFailed,
+    LaunchResult,
+    LaunchSpec,
+    Limits,
+)
 from cluster.transports.base import Channel, CommandFailed, HostUnreachable, Transport
 
-EndedBy = Literal["itself", "deadline", "connect limit", "stopped", "lost"]
-"""What ended an instance; "lost": its host was lost, so that nobody knows."""
-
-EventKind = Literal["prepared", "going", "start", "ready", "opened", "exit", "connect-timeout", "deadline", "ending"]
+__all__ = [
+    "EndedBy",
+    "EventKind",
+    "HostLost",
+    "HostOutcome",
+    "HostResult",
+    "InstanceOutcome",
+    "LaunchEvent",
+    "LaunchFailed",
+    "LaunchResult",
+    "LaunchSpec",
+    "LaunchedInstance",
+    "Limits",
+    "gate_command",
+    "launch",
+]
 
 SILENCE_S = 10.0
 """How much later than it promised a launcher may report before its host counts as lost."""
@@ -36,132 +61,10 @@ SILENCE_S = 10.0
 WIND_UP_S = 5.0
 """How long a launcher may take from its last order to its own end."""
 
+ABANDON_S = 60.0
+"""How long after the connect limit a launcher waits for its controller's decision before it ends everything."""
+
 _POLL_S = 0.1
-
-
-@dataclass(frozen=True, slots=True)
-class LaunchedInstance:
-    """One process to launch. `number` is unique on its host and names its files: output.N and stderr.N.
-
-    `ready_marks` is how many times it runs its gate command (fio: once per job); 0: it has no second barrier.
-    """
-
-    number: int
-    argv: tuple[str, ...]
-    env: tuple[tuple[str, str], ...] = ()
-    ready_marks: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class LaunchSpec:
-    """What runs on one host. `directory` (absolute) must not exist; the launcher makes it, the caller removes it."""
-
-    host: str
-    directory: str
-    instances: tuple[LaunchedInstance, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """Time limits in seconds.
-
-    `connect_s`: from GO until every instance is ready. `deadline_s`: from the opening of the gate (from GO, where
-    nothing has a gate) until all have ended: ramp + time + grace; None when they end by size alone. `kill_grace_s`:
-    between SIGTERM and SIGKILL, rounded up to whole seconds. `prepare_s`: until a launcher is ready for GO.
-    """
-
-    connect_s: float
-    deadline_s: float | None
-    kill_grace_s: float = 5.0
-    prepare_s: float = 30.0
-
-
-@dataclass(frozen=True, slots=True)
-class InstanceOutcome:
-    """How one instance fared. Times are Unix seconds by its host's clock; None for what did not happen.
-
-    `pid` is its process group, whose leader passes signals on and waits for the instance itself. `exit_status` is
-    128 + the number of the signal that ended it. `ready_s` is when its last ready mark arrived (a network trip late).
-    `released_s` is when the last of its gates let it through, good to a tick of the host's kernel (4 ms at 250 Hz): its
-    ramp began a few milliseconds later, so `released_s` + ramp is the start of its measurement window.
-    """
-
-    number: int
-    pid: int | None
-    started_s: float | None
-    ready_s: float | None
-    ended_s: float | None
-    exit_status: int | None
-    ended_by: EndedBy
-    released_s: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class HostOutcome:
-    """How the launch went on one host.
-
-    `go_s` and `opened_s` (None: no gate was opened) are by the host's clock, which is `clock_offset_s` ahead of the
-    controller's (good to a network trip). `connect_limit_passed` and `deadline_passed` say whether a limit was met.
-    `swept` counts processes that had left their group and were killed; `unkillable` are those SIGKILL did not end.
-    """
-
-    host: str
-    go_s: float | None
-    opened_s: float | None
-    clock_offset_s: float
-    instances: tuple[InstanceOutcome, ...]
-    connect_limit_passed: bool = False
-    deadline_passed: bool = False
-    swept: int = 0
-    unkillable: tuple[int, ...] = ()
-
-
-class LaunchFailed(Exception):
-    """Nothing was started on a host; one line."""
-
-
-class HostLost(HostUnreachable):
-    """A host was lost after GO. Carries what is known."""
-
-    def __init__(self, message: str, outcome: HostOutcome) -> None:
-        super().__init__(message)
-        self.outcome = outcome
-
-
-HostResult = HostOutcome | LaunchFailed | HostUnreachable
-
-
-@dataclass(frozen=True, slots=True)
-class LaunchResult:
-    """Every host with its outcome or the exception in its place. `cancelled`: everything was stopped on demand."""
-
-    hosts: Mapping[str, HostResult]
-    cancelled: bool = False
-
-    @property
-    def outcomes(self) -> Mapping[str, HostOutcome]:
-        """What is known of each host where instances were started, lost hosts included."""
-        known: dict[str, HostOutcome] = {}
-        for host, result in self.hosts.items():
-            if isinstance(result, HostOutcome):
-                known[host] = result
-            elif isinstance(result, HostLost):
-                known[host] = result.outcome
-        return known
-
-    @property
-    def failures(self) -> Mapping[str, LaunchFailed | HostUnreachable]:
-        return {host: result for host, result in self.hosts.items() if not isinstance(result, HostOutcome)}
-
-
-@dataclass(frozen=True, slots=True)
-class LaunchEvent:
-    """Something that happened, for progress and monitors. `at_s` is by the controller's clock."""
-
-    host: str
-    kind: EventKind
-    number: int | None
-    at_s: float
 
 
 def gate_command(directory: str, number: int) -> str:
@@ -600,11 +503,14 @@ def _header(spec: LaunchSpec, limits: Limits, token: str) -> str:
     """What the launcher reads first. Its format stands at the top of launcher.sh."""
     grace_s = math.ceil(limits.kill_grace_s)
     # The backstop ends an instance whose launcher and guard were both killed; it must never come first.
-    backstop_s = 0.0 if limits.deadline_s is None else 2 * limits.connect_s + limits.deadline_s + 2 * grace_s + 30
+    backstop_s = (
+        0.0 if limits.deadline_s is None else limits.connect_s + ABANDON_S + limits.deadline_s + 2 * grace_s + 30
+    )
     lines = [
         f"token {token}",
         f"directory {spec.directory}",
         f"connect_s {limits.connect_s:.3f}",
+        f"abandon_s {ABANDON_S:.3f}",
         f"deadline_s {limits.deadline_s or 0:.3f}",
         f"kill_grace_s {grace_s}",
         f"backstop_s {backstop_s:.3f}",

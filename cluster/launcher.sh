@@ -2,8 +2,8 @@
 #
 # Started as `sh -c TEXT`. Standard input carries orders, standard output events, one a line. Needs sh and coreutils.
 #
-# Orders:  a header (token, directory, connect_s, deadline_s, kill_grace_s, backstop_s; then for every instance
-#          "instance NUMBER READY_MARKS LINES" and that many lines of quoted words; "end"), and then
+# Orders:  a header (token, directory, connect_s, abandon_s, deadline_s, kill_grace_s, backstop_s; then for every
+#          instance "instance NUMBER READY_MARKS LINES" and that many lines of quoted words; "end"), and then
 #          go | open | stop | stop NUMBER | quit. End of input means that the controller is gone.
 # Events:  hello TIME, prepared, going TIME, start NUMBER GROUP TIME, ready NUMBER, opened TIME, exit NUMBER STATUS TIME,
 #          connect-timeout, deadline, ending, swept COUNT, unkillable PID..., error TEXT,
@@ -33,6 +33,7 @@ while IFS= read -r line; do
         "token "*) token=$value ;;
         "directory "*) directory=$value ;;
         "connect_s "*) connect_s=$value ;;
+        "abandon_s "*) abandon_s=$value ;;
         "deadline_s "*) deadline_s=$value ;;
         "kill_grace_s "*) kill_grace_s=$value ;;
         "backstop_s "*) backstop_s=$value ;;
@@ -59,7 +60,7 @@ done
 
 # ---- preparation -----------------------------------------------------------------------------------------------------
 
-for tool in date head mkdir mkfifo mv sleep stat timeout; do
+for tool in cat date head mkdir mkfifo mv sleep stat timeout; do
     command -v "$tool" >/dev/null || fail "the program '$tool' is missing; install coreutils"
 done
 # Only the coreutils program puts what it starts in a process group of its own, and only it knows this option.
@@ -150,12 +151,12 @@ end() { # MARKER NUMBER GRACE_S: TERM, and KILL for what still runs when the gra
 # ---- the guard -------------------------------------------------------------------------------------------------------
 
 # $word: "o" (the gate was opened), "gone" (the shell that reads orders has ended), "limit" (neither within $1 seconds).
-await() {
+await_opening() {
     attempts=0
     while [ "$attempts" -lt 5 ]; do
         word=$(exec timeout "$1" head -c 1 <&7)
         case $?:$word in
-            0:o) return ;;
+            *:o) return ;;
             0:*) break ;;
             124:*)
                 word=limit
@@ -168,18 +169,35 @@ await() {
     word=gone
 }
 
+await_end() { # the same, once the gate is open
+    attempts=0
+    while [ "$attempts" -lt 5 ]; do
+        timeout "$1" cat <&7 >/dev/null
+        case $? in
+            0) break ;;
+            124)
+                word=limit
+                return
+                ;;
+        esac
+        attempts=$((attempts + 1))
+        sleep 0.1
+    done
+    word=gone
+}
+
 guard() {
     exec 7<launch/life
     exec 5>&- 6>&- </dev/null
     trap : HUP INT TERM PIPE
-    await "$connect_s"
+    await_opening "$connect_s"
     if [ "$word" = limit ]; then
         echo connect-timeout
-        await "$connect_s" # the controller decides; but if it stays silent as long again, it is gone
+        await_opening "$abandon_s" # the controller decides; but if it stays silent for so long, it is gone
         [ "$word" = o ] || word=gone
     fi
     if [ "$word" = o ]; then
-        await "$deadline_s"
+        await_end "$deadline_s"
         if [ "$word" = limit ]; then
             echo deadline
             end "$marker" '*' "$kill_grace_s"
@@ -227,6 +245,11 @@ release() { # who comes later finds an ordinary file and passes; who waits sees 
     exec 5>&-
 }
 
+# A helper of the guard that ran into its limit just now may take one letter with it: hence several.
+tell_guard() {
+    printf oooooooooooooooo >&6
+}
+
 guard_pid=
 
 # Ends this shell: the guard cleans up as soon as `life` closes.
@@ -235,8 +258,9 @@ wind_up() { # EXIT_STATUS
     if [ "$1" -ne 0 ]; then
         echo ending
         signal_running TERM '*'
+        exec 5>&- # who waits at the gate can end in order
     fi
-    exec 5>&- 6>&-
+    exec 6>&-
     if [ -n "$guard_pid" ]; then
         wait "$guard_pid"
         guarded=$?
@@ -265,11 +289,11 @@ while IFS= read -r order; do
                 index=$((index + 1))
                 instance "$index" &
             done
-            [ "$gated" -gt 0 ] || printf o >&6
+            [ "$gated" -gt 0 ] || tell_guard
             ;;
         open)
             release opened
-            printf o >&6
+            tell_guard
             ;;
         stop)
             signal_running TERM '*'

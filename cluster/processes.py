@@ -18,7 +18,7 @@ class ProcessId:
     start_ticks: int
 
     def alive(self) -> bool:
-        """Whether this very process still runs. A zombie does not, unless threads of it are left: they hold its files."""
+        """Whether this very process still runs. A zombie does not, unless it has threads left: they hold its files."""
         fields = _stat_fields(self.pid)
         if fields is None or int(fields[_START_TIME_FIELD]) != self.start_ticks:
             return False

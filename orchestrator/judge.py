@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from archive.layout import json_output_name, output_name
 from archive.manifest import InstanceRecord, Status
@@ -60,7 +60,7 @@ def judge_instance(
         except OutputError as error:
             unread = str(error)
     reason = _failure(outcome, lost, unread, sample, stderr, benchmark.ramp_and_time_s(settings)[1], settings)
-    end_s = sample.end_unix_s if sample else None
+    window = _window(outcome, sample, benchmark.ramp_and_time_s(settings)[0])
     record = InstanceRecord(
         host=instance.host,
         number=instance.number,
@@ -77,8 +77,8 @@ def judge_instance(
         reason=reason,
         output=output_name(instance.number, instance.host),
         json_output=json_output_name(instance.number, instance.host) if document is not None else None,
-        window_start_s=end_s - sample.runtime_s if sample and end_s is not None else None,
-        window_end_s=end_s,
+        window_start_s=window[0] if window else None,
+        window_end_s=window[1] if window else None,
     )
     return Judged(record, sample if reason is None else None, document)
 
@@ -122,9 +122,20 @@ def windows(records: Sequence[InstanceRecord]) -> tuple[float | None, float | No
     return (max(common, 0.0) / longest if longest > 0 else None), skew
 
 
-def without_host(record: InstanceRecord, reason: str) -> InstanceRecord:
-    """The record of an instance whose files could not be kept."""
-    return replace(record, status="failed", reason=reason, json_output=None)
+def _window(outcome: InstanceOutcome | None, sample: Sample | None, ramp_s: float) -> tuple[float, float] | None:
+    """When an instance measured, in Unix seconds of its host.
+
+    The ramp begins when the gate lets the instance through. fio's own end time is taken after the engine has closed,
+    20 to 140 ms late and differently for every volume (docs/archive.md), so it only serves where no gate was.
+    """
+    if sample is None:
+        return None
+    if outcome is not None and outcome.released_s is not None:
+        start_s = outcome.released_s + ramp_s
+        return start_s, start_s + sample.runtime_s
+    if sample.end_unix_s is None:
+        return None
+    return sample.end_unix_s - sample.runtime_s, sample.end_unix_s
 
 
 def _failure(

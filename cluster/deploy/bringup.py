@@ -47,6 +47,7 @@ _OVERHEAD_BYTES = 512 * MIB
 """Disk for the monitor's store and the logs."""
 _ATTEMPTS = 3
 _POLL_S = 0.1
+_CONNECT_S = 3
 # What the environment of the user could bend: none of it is meant for this cluster.
 _CLEAN_ENV = (("CEPH_ARGS", ""),)
 
@@ -172,7 +173,7 @@ class ThrowawayCluster:
         return (
             f"the cluster in {folder.path} was kept\n"
             f"use it:  export {use}; ceph status\n"
-            f"stop it: {quote_words((str(script),))}"
+            f"stop it: {quote_words(('sh', str(script)))}"
         )
 
     # Steps
@@ -189,6 +190,7 @@ class ThrowawayCluster:
             self._transport,
             str(folder.conf),
             {"ceph": spec.words("ceph")},
+            connect_timeout_s=_CONNECT_S,
             env=(*_CLEAN_ENV, ("CEPH_KEYRING", str(folder.path / "keyring"))),
         )
         deadline = time.monotonic() + spec.ready_timeout_s
@@ -203,7 +205,7 @@ class ThrowawayCluster:
             monitor.result()
             self._start(guard, MON)
             self._start(guard, MGR)
-            self._register(ceph, osds)
+            self._register(ceph, osds, deadline)
             self._start_when_made(guard, stores)
         self._wait_until_ready(spec, ceph, deadline, waiting)
         return fsid
@@ -229,20 +231,23 @@ class ThrowawayCluster:
             log = self._log_tail(daemon) or " / ".join(last) or "no message"
             raise DeployError(f"{daemon}: its store could not be made (status {completed.status}): {log}")
 
-    def _register(self, ceph: Ceph, osds: dict[str, str]) -> None:
+    def _register(self, ceph: Ceph, osds: dict[str, str], deadline: float) -> None:
         """Tells the monitor of every OSD and of the manager's settings through one `ceph` process.
 
-        That process waits for the monitor by itself.
+        That process waits for the monitor by itself, but not for long: a monitor that died is noticed in between.
         """
         # Forced, because the manager has not said yet which options its modules have.
         lines = [f"config set mgr {name} {value} --force" for name, value in MGR_SETTINGS.items()]
         lines += [f"osd new {osd_uuid} {name.partition('.')[2]}" for name, osd_uuid in osds.items()]
         orders = "".join(line + "\n" for line in lines)
         command = ceph.command("ceph", timeout_s=30.0)
-        completed = self._transport.run(command, stdin=orders.encode("ascii"))
-        self._check_daemons()
-        if not completed.ok or b"Error" in completed.stderr:
-            raise DeployError(f"the OSDs could not be registered: {failure(completed)}")
+        while True:
+            completed = self._transport.run(command, stdin=orders.encode("ascii"))
+            self._check_daemons()
+            if completed.ok and b"Error" not in completed.stderr:
+                return
+            if b"timed out" not in completed.stderr or time.monotonic() > deadline:
+                raise DeployError(f"the OSDs could not be registered: {failure(completed)}")
 
     def _wait_until_ready(self, spec: ClusterSpec, ceph: Ceph, deadline: float, waiting: Callable[[str], None]) -> None:
         said = ""

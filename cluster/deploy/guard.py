@@ -13,8 +13,8 @@ from cluster.transports.base import HostUnreachable, Transport
 STOP_LIMIT_S = 5
 _ORDER_LIMIT_S = 20.0
 
-# Used by the guard and by stop.sh. `look PID` sets state, threads and ticks (/proc/PID/stat, fields 3, 20, 22); the program's
-# name before them may hold anything, hence the cut at the last ')'.
+# Used by the guard and by stop.sh. `look PID` sets state, threads and ticks (/proc/PID/stat, fields 3, 20, 22); the
+# program's name before them may hold anything, hence the cut at the last ')'.
 SHELL_FUNCTIONS = r"""
 look() {
     state= threads= ticks=

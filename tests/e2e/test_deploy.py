@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -17,7 +18,8 @@ from pathlib import Path
 import pytest
 
 from cluster.ceph import Ceph
-from cluster.deploy import ClusterSpec, DeployError, ThrowawayCluster, check_deploy, reap_leftovers
+from cluster.deploy import ClusterSpec, DeployError, ThrowawayCluster, bringup, check_deploy, reap_leftovers
+from cluster.deploy.spec import Addresses
 from cluster.processes import ProcessId
 from cluster.status_feed import StatusFeed
 from cluster.transports.local import LocalTransport
@@ -273,6 +275,21 @@ def test_a_daemon_that_fails_is_named_with_its_last_words(base: Path, order: str
     with pytest.raises(DeployError, match=r"osd\.0.*the disk is on fire") as caught:
         a_cluster().deploy(spec)
     assert "\n" not in str(caught.value)
+    assert list(base.iterdir()) == []
+
+
+def test_a_port_taken_at_the_last_moment_costs_only_another_try(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between the look for a free port and the monitor's bind somebody else may take it."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        tried = iter([Addresses(port, port, 20_000, 21_000)])
+        free_addresses = bringup._free_addresses
+        monkeypatch.setattr(bringup, "_free_addresses", lambda: next(tried, None) or free_addresses())
+        cluster = a_cluster()
+        deployed = cluster.deploy(a_spec(base))
+        assert Ceph(LocalTransport("localhost"), str(deployed.conf)).status().health == "HEALTH_OK"
+        assert next(tried, None) is None
+    assert cluster.stop_and_remove() == []
     assert list(base.iterdir()) == []
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import stat
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +11,7 @@ import pytest
 import yaml
 
 from cluster.ceph import Ceph
-from tests.e2e.run_helpers import ROOT, Running, by_setting, cbt, fingerprint, manifests, write_plan
+from tests.e2e.run_helpers import ROOT, Running, cbt, fingerprint, manifests, write_plan
 
 pytestmark = pytest.mark.e2e
 
@@ -71,7 +70,7 @@ def test_wrong_use_is_told_in_one_line_and_makes_nothing(tmp_path: Path) -> None
 
 
 def test_a_benchmark_that_cannot_run_yet_is_explained_but_not_run(tmp_path: Path) -> None:
-    """--dry-run explains a plan whose benchmark has no module; --check and the run say in one line that it cannot run."""
+    """--dry-run explains a plan whose benchmark has no module; --check and the run say in a line that it cannot."""
     plan = tmp_path / "plan.yaml"
     keys = {"clients": ["localhost"]}
     plan.write_text(yaml.safe_dump({"cluster": keys, "benchmarks": {"radosbench": {"op_size": [4096]}}}))
@@ -88,8 +87,8 @@ def test_a_benchmark_that_cannot_run_yet_is_explained_but_not_run(tmp_path: Path
 
 
 def test_an_archive_belongs_to_one_plan_and_one_run_at_a_time(tmp_path: Path, conf: Path, existing: str) -> None:
-    """Another plan, a second run at the same time, and a folder with somebody's files are refused, and nothing in them is
-    changed."""
+    """Another plan, a second run at the same time, and a folder with somebody's files are refused, and nothing in
+    them is changed."""
     keys = {"use_existing_volumes": True, "poolname": existing, "rbdname": "mine", "mode": "randwrite"}
     plan = write_plan(tmp_path, {**keys, "time": 3, "iodepth": 1})
     other = write_plan(tmp_path, {**keys, "time": 4, "iodepth": 1}, name="other.yaml")
@@ -126,7 +125,7 @@ def test_check_lists_everything_that_would_stop_the_run_at_once(tmp_path: Path, 
     done = cbt("--check", "-a", tmp_path / "A", "-c", conf, plan)
     assert done.status == 1, done.out
     problems = [line for line in done.out.splitlines() if line.startswith("problem: ")]
-    for text in ("/nowhere/fio is not there", "/bin/true has no rbd engine", "tmp_dir /proc/cbt cannot be written"):
+    for text in ("/nowhere/fio is not there", "/bin/true has no rbd engine", "tmp_dir /proc/cbt "):
         assert sum(text in line for line in problems) == 1, done.out
     for missing in ("mine-localhost-1", "mine-localhost-2"):
         assert any(missing in line for line in problems), done.out
@@ -135,16 +134,16 @@ def test_check_lists_everything_that_would_stop_the_run_at_once(tmp_path: Path, 
 
 
 def test_names_are_never_given_to_a_shell(tmp_path: Path, conf: Path, shared_ceph: Ceph) -> None:
-    """A pool and an image named with spaces, quotes, semicolons and command substitutions work as any other, and none of it
-    is ever executed."""
+    """A pool and an image named with spaces, quotes, semicolons and command substitutions work as any other, and none
+    of it is ever executed."""
     trap = tmp_path / "programs/cbt-trap"
     trap.parent.mkdir()
     trap.write_text(f"#!/bin/sh\ntouch {tmp_path}/sprung\n")
     trap.chmod(trap.stat().st_mode | stat.S_IXUSR)
     plan = write_plan(
         tmp_path,
-        {"poolname": EVIL, "rbdname": EVIL, "volumes_per_client": 2, "jobname": EVIL},
-        {"w $(cbt-trap); 'x'": {"mode": "randwrite", "iodepth": [2]}},
+        {"poolname": EVIL, "rbdname": EVIL, "volumes_per_client": 2},
+        {"w $(cbt-trap); 'x'": {"mode": "randwrite", "iodepth": [2], "jobname": EVIL}},
     )
     work = tmp_path / "it's a $(cbt-trap) folder"
     work.mkdir()

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 
+from cluster.command import Command
 from cluster.launcher import (
     HostLost,
     HostOutcome,
@@ -30,7 +31,7 @@ from cluster.launcher import (
     gate_command,
     launch,
 )
-from cluster.transports.base import HostUnreachable
+from cluster.transports.base import Channel, HostUnreachable
 from cluster.transports.fake import FakeChannel, FakeTransport
 from cluster.transports.local import LocalTransport
 
@@ -486,7 +487,21 @@ def test_without_grep_nothing_survives_either(
     """On a host without grep the processes that left their session are found all the same."""
     tools = tmp_path / "tools"
     tools.mkdir()
-    for tool in ("sh", "date", "head", "mkdir", "mkfifo", "mv", "sleep", "stat", "timeout", "tr", "true", "setsid"):
+    for tool in (
+        "sh",
+        "cat",
+        "date",
+        "head",
+        "mkdir",
+        "mkfifo",
+        "mv",
+        "sleep",
+        "stat",
+        "timeout",
+        "tr",
+        "true",
+        "setsid",
+    ):
         program = shutil.which(tool)
         assert program is not None
         (tools / tool).symlink_to(program)
@@ -518,7 +533,7 @@ def test_a_host_without_coreutils_is_told_what_to_install(
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     refused = run(transport, directory, shell_instance(0, "exit 0")).hosts["h1"]
     assert isinstance(refused, LaunchFailed)
-    assert str(refused) == "h1: the program 'date' is missing; install coreutils"
+    assert str(refused) == "h1: the program 'cat' is missing; install coreutils"
 
 
 def test_several_hosts_open_their_gates_together(tmp_path: Path) -> None:
@@ -558,6 +573,41 @@ def test_a_host_that_cannot_get_ready_keeps_the_others_from_starting(transport: 
     assert isinstance(result.hosts["h2"], HostUnreachable)
     assert str(result.hosts["h1"]) == "h1: not started, because h2 failed"
     assert not (tmp_path / "cbt-h1" / "ran").exists()
+
+
+class DropsOrders:
+    """A channel on which some orders get lost."""
+
+    def __init__(self, channel: Channel, lost: tuple[str, ...]) -> None:
+        self._channel = channel
+        self._lost = lost
+        self.close_input = channel.close_input
+        self.lines = channel.lines
+        self.wait = channel.wait
+        self.stderr_text = channel.stderr_text
+
+    def send(self, text: str) -> None:
+        if not text.startswith(self._lost):
+            self._channel.send(text)
+
+
+class DropsOpen(LocalTransport):
+    """The local host, reached over a line that loses what opens the gate."""
+
+    def start(self, command: Command) -> Channel:
+        return DropsOrders(super().start(command), ("open",))
+
+
+def test_nothing_waits_for_ever_at_a_gate_that_nobody_opens(monkeypatch: pytest.MonkeyPatch, directory: Path) -> None:
+    """A controller that neither opens the gate nor goes away is given up after a time, and everything is ended."""
+    monkeypatch.setattr("cluster.launcher.ABANDON_S", 1)
+    transport = DropsOpen("h1")
+    limits = Limits(connect_s=1, deadline_s=30, kill_grace_s=1)
+    result = run(transport, directory, fio_instance(directory, 0), limits=limits)
+    assert by_number(result)[0].ended_by == "stopped"
+    assert by_number(result)[0].released_s is None
+    assert living_in(directory) == []
+    transport.close()
 
 
 def test_a_launcher_that_falls_silent_does_not_hold_up_the_run(
