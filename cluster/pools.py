@@ -75,6 +75,8 @@ def name_problem(what: str, name: str) -> str | None:
     bad = sorted({c for c in name if c in "/@" or not c.isprintable()})
     if bad:
         return f"{what} {name!r}: rbd cannot use {' or '.join(map(repr, bad))} in a name; choose another name"
+    if what == "pool" and not name.isascii():
+        return f"{what} {name!r}: `ceph pg ls-by-pool` takes ASCII only; choose another name"
     if what == "pool" and name.startswith("-"):
         return f"{what} {name!r}: the ceph command takes a name that begins with '-' for an option; choose another name"
     return None

@@ -123,7 +123,8 @@ def ceph_conf(spec: ClusterSpec, folder: Path, run_dir: Path, fsid: str, address
         },
         # The cache would answer from the client's memory what the cluster is to be measured by.
         "client": {"log file": "", "admin socket": "", "rbd cache": "false"},
-        "mon": {"mon data": f"{folder}/mon.$id"},
+        # A port that somebody else has is not worth waiting for: another one is tried.
+        "mon": {"mon data": f"{folder}/mon.$id", "ms bind retry delay": "0", "ms bind retry count": "1"},
         "mgr": {
             "mgr data": f"{folder}/mgr.$id",
             "mgr initial modules": "",

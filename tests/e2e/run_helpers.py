@@ -27,9 +27,6 @@ MARKER = f"CBT_TEST_SESSION={os.environ.get('CBT_TEST_SESSION')}"
 RUN_LIMIT_S = 120.0
 """No run of these tests takes longer; more means that something hangs."""
 
-CONNECT_S = 0.7
-"""An instance that was started so long ago is connected, and measures."""
-
 QUIET: Mapping[str, Any] = {"log_iops": False, "log_bw": False, "log_lat": False}
 """For points whose time series nobody looks at."""
 
@@ -118,19 +115,18 @@ class Running:
         assert text in self.err, self.err
 
     def wait_for_instances(self, count: int, limit_s: float = 60.0) -> list[int]:
-        """Until `count` instances of a point are under way; their pids."""
+        """Until `count` instances of a point measure; their pids."""
         until(
             lambda: len(self.instances()) >= count or self.process.poll() is not None,
             limit_s,
             f"not {count} instances: {self.err}",
         )
-        time.sleep(CONNECT_S)
         assert self.process.poll() is None, self.err
         return self.instances()
 
     def instances(self) -> list[int]:
-        """The fio processes of a point; a prefill has no gate."""
-        return [pid for pid in self.everything() if is_instance(command_of(pid))]
+        """The fio processes of a point that are through the gate; a prefill has none."""
+        return [pid for pid in self.everything() if is_instance(command_of(pid)) and _measures(pid)]
 
     def everything(self) -> list[int]:
         """Every process of this call but itself."""
@@ -206,6 +202,14 @@ def command_of(pid: int) -> list[str]:
 
 def is_instance(words: Sequence[str]) -> bool:
     return words[:1] == ["/usr/bin/fio"] and any(word.startswith("--exec_prerun") for word in words)
+
+
+def _measures(pid: int) -> bool:
+    """Whether the gate of this instance's point is open: a plain file then, a FIFO before (cluster/launcher.sh)."""
+    try:
+        return Path(f"/proc/{pid}/cwd/launch/gate").is_file()
+    except OSError:
+        return False
 
 
 def plain_lines(text: str) -> Sequence[str]:

@@ -156,7 +156,7 @@ def test_existing_images_are_used_and_nothing_else_happens_to_them(
 def test_a_hung_instance_is_ended_and_the_next_point_runs(
     tmp_path: Path, conf: Path, own_images: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    """An instance that reacts to nothing, not even to SIGTERM, is ended at the deadline; its point, partial, names it."""
+    """An instance that reacts to nothing is ended at the deadline; its point is partial and names it."""
     monkeypatch.setattr("orchestrator.runner.GRACE_S", 1.0)
     monkeypatch.setattr("orchestrator.runner.KILL_GRACE_S", 1.0)
     plan = write_plan(tmp_path, on_own_images(own_images, time=2), {"w": {"iodepth": [1, 2]}})

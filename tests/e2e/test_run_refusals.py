@@ -142,7 +142,7 @@ def test_names_are_never_given_to_a_shell(tmp_path: Path, conf: Path, shared_cep
     trap.chmod(trap.stat().st_mode | stat.S_IXUSR)
     plan = write_plan(
         tmp_path,
-        {"poolname": EVIL, "rbdname": EVIL, "volumes_per_client": 2},
+        {"poolname": EVIL, "rbdname": f"ü {EVIL}", "volumes_per_client": 2},
         {"w $(cbt-trap); 'x'": {"mode": "randwrite", "iodepth": [2], "jobname": EVIL}},
     )
     work = tmp_path / "it's a $(cbt-trap) folder"
@@ -152,7 +152,7 @@ def test_names_are_never_given_to_a_shell(tmp_path: Path, conf: Path, shared_cep
     assert done.status == 0, done.err
     ((_, point),) = manifests(work / "A").items()
     assert point.status == "complete"
-    assert [record.image for record in point.instances] == [f"{EVIL}-localhost-{number}" for number in range(2)]
+    assert [record.image for record in point.instances] == [f"ü {EVIL}-localhost-{number}" for number in range(2)]
     assert EVIL not in shared_ceph.pools()
     assert not (tmp_path / "sprung").exists()
     assert not list(ROOT.glob("*cbt-trap*"))
