@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -55,6 +56,7 @@ class Storage:
     cancelled: threading.Event
     log: CommandLog
     on_ready: Callable[[Mapping[str, Any]], None]
+    _prefill_s: float = 0.0
     _wanted: VolumeNeed | None = None
     _resolved: VolumeNeed | None = None
 
@@ -89,9 +91,10 @@ class Storage:
         if need == self._wanted:
             return False
         self._wanted = self._resolved = None
+        self._prefill_s = 0.0
         try:
             self._resolved = self._look_up(need) if need.existing else self._make(need, settings, benchmark)
-            self.on_ready(self._facts_of(self._resolved, settings))
+            self.on_ready({**self._facts_of(self._resolved, settings), "prefill_s": self._prefill_s})
         except (CephError, LedgerError, CommandFailed, HostUnreachable) as error:
             raise StorageError(str(error)) from None
         self._wanted = need
@@ -152,6 +155,7 @@ class Storage:
         self.waiting(f"filling {len(empty)} volumes of {need.size_bytes >> 20} MiB")
         for host in by_host:
             self.transports[host].remove(directory)
+        began = time.monotonic()
         result = launch(
             [LaunchSpec(host, directory, tuple(instances)) for host, instances in by_host.items()],
             self.transports,
@@ -159,6 +163,7 @@ class Storage:
             cancelled=self.cancelled,
             log=self.log,
         )
+        self._prefill_s = time.monotonic() - began
         self.waiting("verifying that the volumes are full")  # raises when the run was stopped
         for host, outcome in result.hosts.items():
             if not isinstance(outcome, HostOutcome):

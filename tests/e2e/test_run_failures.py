@@ -90,6 +90,7 @@ def test_a_run_outlives_an_osd_but_not_the_cluster(own_cluster: DeployedCluster,
         running.wait_for_instances(2)
         os.kill(own_cluster.processes["osd.2"].pid, signal.SIGKILL)
         running.wait_for("[3/3]")
+        running.wait_for_instances(2)
         os.kill(own_cluster.processes["mon.a"].pid, signal.SIGKILL)
         done = running.finish()
     assert done.status == 1
