@@ -43,6 +43,7 @@ setup(
     include_package_data=False,
     install_requires=[
         "PyYAML>=6.0",
+        "paramiko>=3.4",
         "reportlab>=4.0",
         "tabulate>=0.9",
     ],

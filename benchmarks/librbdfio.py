@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -24,6 +25,8 @@ MIXED_MODES = frozenset({"rw", "readwrite", "randrw"})
 MODES = MIXED_MODES | {"read", "write", "randread", "randwrite", "trim", "randtrim", "trimwrite", "randtrimwrite"}
 PREFILL_IODEPTH = 16
 SECTOR_BYTES = 512
+JOB_NAME_LENGTH = 60
+UNSAFE_IN_JOB_NAME = re.compile(r"[^\w.+=-]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,9 +207,10 @@ class LibrbdFio:
 
     @staticmethod
     def _job_name(instance: Instance, settings: Settings) -> str:
-        # fio names the prerun's output file after the job, so the name must be unique on a host and fit a file name.
+        # fio has a shell write the prerun's output to a file named after the job, without quotes: whatever a shell
+        # could read something into becomes a dash, and the name must be unique on a host and fit a file name.
         prefix = settings.optional_text("jobname") or DEFAULT_IMAGE_PREFIX
-        return f"{prefix.replace('/', '-')}-{instance.number}"
+        return f"{UNSAFE_IN_JOB_NAME.sub('-', prefix)[:JOB_NAME_LENGTH]}-{instance.number}"
 
     @staticmethod
     def _environment(context: LaunchContext) -> tuple[tuple[str, str], ...]:

@@ -40,7 +40,8 @@ class PreflightFailed(Exception):
     """Something would stop the run; the findings are all there is."""
 
     def __init__(self, findings: Sequence[Finding]) -> None:
-        super().__init__(f"{sum(not f.warning for f in findings)} problems")
+        count = sum(not finding.warning for finding in findings)
+        super().__init__(f"{count} problem{'' if count == 1 else 's'}")
         self.findings = tuple(findings)
 
 

@@ -15,7 +15,7 @@ from tests.e2e.run_helpers import ROOT, Running, cbt, fingerprint, manifests, wr
 
 pytestmark = pytest.mark.e2e
 
-EVIL = 'it\'s $(cbt-trap) `cbt-trap`; cbt-trap & "ü" | cbt-trap'
+EVIL = 'it\'s $(cbt-trap) `cbt-trap`; cbt-trap & "a" | cbt-trap'
 
 
 @pytest.fixture
@@ -144,6 +144,7 @@ def test_names_are_never_given_to_a_shell(tmp_path: Path, conf: Path, shared_cep
         tmp_path,
         {"poolname": EVIL, "rbdname": f"ü {EVIL}", "volumes_per_client": 2},
         {"w $(cbt-trap); 'x'": {"mode": "randwrite", "iodepth": [2], "jobname": EVIL}},
+        cluster={"tmp_dir": str(tmp_path / "temporary $(cbt-trap); 'x'")},
     )
     work = tmp_path / "it's a $(cbt-trap) folder"
     work.mkdir()

@@ -1,9 +1,9 @@
 """Real hosts on one machine: network, mount, uts, pid and ipc namespaces, each with its own sshd and host name.
 
-The hosts hang on a bridge of the machine, in a subnet that is used for nothing else. Each has its own /tmp, /run, /etc/ceph,
-/var/lib/ceph, /var/log/ceph, home of root, /etc/hosts, and an ordinary user `bench`. The machine's own files are visible
-otherwise. A host's first process ends when its input closes, and everything on the host with it: a lab goes away with
-the process that made it, however that ends.
+The hosts hang on a bridge of the machine, in a subnet that is used for nothing else. Each has its own /tmp, /run,
+/etc/ceph, /var/lib/ceph, /var/log/ceph, home of root, /etc/hosts, and an ordinary user `bench`. The machine's own files
+are visible otherwise. A host's first process ends when its input closes, and everything on the host with it: a lab goes
+away with the process that made it, however that ends.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -111,10 +111,17 @@ class LabHost:
         """What runs on the host beside its sshd and its first process."""
         return {pid: words for pid, words in self.processes().items() if not _is_sshd(words)}
 
-    def stop_sshd(self, *, sessions: bool = True) -> None:
-        """Kills sshd, and with `sessions` the connections that it serves."""
+    def stop_sshd(self) -> None:
+        """Kills sshd with the connections that it serves."""
+        self._kill_sshd(lambda _: True)
+
+    def drop_connections(self) -> None:
+        """Kills what serves the connections of the moment; new ones are possible."""
+        self._kill_sshd(lambda words: "[listener]" not in words)
+
+    def _kill_sshd(self, which: Callable[[str], bool]) -> None:
         for pid, words in self.processes().items():
-            if _is_sshd(words) and (sessions or "-D" in words.split()):
+            if _is_sshd(words) and which(words):
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
 
@@ -173,7 +180,7 @@ def running_lab(count: int, sshd_options: Sequence[str] = ()) -> Iterator[Lab]:
     """
     _check_possible(count)
     # Not under /tmp, which is another folder on the hosts.
-    base = Path(tempfile.mkdtemp(prefix="cbt-lab-", dir="/var/tmp"))  # noqa: S108 - mkdtemp makes its own
+    base = Path(tempfile.mkdtemp(prefix="cbt-lab-", dir="/var/tmp"))
     base.chmod(0o711)
     lab: Lab | None = None
     with contextlib.ExitStack() as cleaning:
