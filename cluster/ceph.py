@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -280,6 +281,8 @@ class Ceph:
         self._connect_timeout_s = connect_timeout_s
         self._env = env
         self._fsid: str | None = None
+        self.shortcut: Callable[[tuple[str, ...]], Answer | None] | None = None
+        """A quicker way to ask `ceph` (StatusFeed), None as answer when it does not serve."""
 
     # How a call is made
 
@@ -291,6 +294,8 @@ class Ceph:
         limit = self._timeout_s if timeout_s is None else timeout_s
         if tool == "ceph":
             argv += ["--connect-timeout", str(max(1, min(self._connect_timeout_s, int(limit))))]
+        # Should this program be killed, nobody else ends a call that waits for monitors that never answer.
+        argv += ["--rados-mon-op-timeout", str(max(1, int(limit)))]
         # The format goes last but before nothing else: `rbd` takes it only after its subcommand.
         argv += ["--format", "json", *words] if json and tool == "ceph" else [*words]
         if json and tool != "ceph":
@@ -305,7 +310,10 @@ class Ceph:
         return completed
 
     def ask(self, tool: str, *words: str, read: Callable[[Answer], T], timeout_s: float | None = None) -> T:
-        """One call whose JSON answer `read` takes apart."""
+        """One call whose JSON answer `read` takes apart. It only looks: it may go the way of `shortcut`."""
+        if tool == "ceph" and self.shortcut is not None and (answer := self.shortcut(words)) is not None:
+            with contextlib.suppress(MalformedAnswer):
+                return read(answer)
         completed = self.run(tool, *words, timeout_s=timeout_s)
         try:
             return read(Answer.parse(completed.stdout))

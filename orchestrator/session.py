@@ -225,7 +225,7 @@ class Session:
         archive = self._archive()
         ceph = self._ceph(conf)
         storage = self._storage(ceph, conf, directory)
-        with StatusFeed(ceph) as feed, self._balancer_off(ceph):
+        with StatusFeed(ceph, log=archive.log) as feed, self._balancer_off(ceph):
             fsid = ceph.fsid()
             self._record(ceph, conf, fsid)
             self._idle()

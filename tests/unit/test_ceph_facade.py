@@ -158,9 +158,13 @@ def test_absence_is_told_from_failure() -> None:
     [
         (
             lambda ceph: ceph.pools(),
-            "kubectl exec x -- ceph --conf '/a b/ceph.conf' --connect-timeout 15 --format json",
+            "kubectl exec x -- ceph --conf '/a b/ceph.conf' --connect-timeout 15 --rados-mon-op-timeout 60 "
+            "--format json",
         ),
-        (lambda ceph: ceph.images("a b"), "rbd --conf '/a b/ceph.conf' ls --pool 'a b' --format json"),
+        (
+            lambda ceph: ceph.images("a b"),
+            "rbd --conf '/a b/ceph.conf' --rados-mon-op-timeout 60 ls --pool 'a b' --format json",
+        ),
         (lambda ceph: ceph.image("p;", "$(i)"), "--pool 'p;' --image '$(i)' --format json"),
     ],
 )
