@@ -70,6 +70,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--allow-unhealthy", "--allow_unhealthy", action="store_true", help="run although the cluster is in HEALTH_ERR"
     )
+    parser.add_argument(
+        "--accept-new-host-keys",
+        "--accept_new_host_keys",
+        action="store_true",
+        help="trust hosts whose SSH key is not known yet, and remember it; a changed key is refused all the same",
+    )
     parser.add_argument("--version", action="version", version=f"%(prog)s {VERSION}")
     return parser
 
@@ -95,6 +101,7 @@ def _carry_out(arguments: argparse.Namespace) -> int:
             keep_cluster=arguments.keep_cluster,
             keep_volumes=arguments.keep_volumes,
             allow_unhealthy=arguments.allow_unhealthy,
+            accept_new_host_keys=arguments.accept_new_host_keys,
         )
         session = Session(plan, points, choices, progress, cancelled)
         if arguments.dry_run:
@@ -122,7 +129,8 @@ def _usage_problem(arguments: argparse.Namespace, plan: TestPlan) -> str | None:
     if not (arguments.dry_run or arguments.check) and _archive_path(arguments, plan) is None:
         return "where shall the results go? Give a folder with -a"
     conf = arguments.conf
-    if conf is not None and plan.cluster.settings.flag("use_existing") and not conf.is_file():
+    here = any(host.is_local() for host in plan.cluster.clients)
+    if conf is not None and here and plan.cluster.settings.flag("use_existing") and not conf.is_file():
         return f"{conf}: there is no such ceph.conf; check the path given with -c"
     if arguments.keep_cluster and plan.cluster.settings.flag("use_existing"):
         return "--keep-cluster is for a throwaway cluster, but the plan uses an existing one (use_existing)"
@@ -173,7 +181,7 @@ def _run(session: Session, arguments: argparse.Namespace, cancelled: threading.E
     from cluster.ceph import CephError
     from cluster.deploy import DeployError
     from cluster.transports.base import CommandFailed, HostUnreachable
-    from orchestrator.runner import ClusterGone, Interrupted
+    from orchestrator.runner import ClusterGone, HostGone, Interrupted
     from orchestrator.session import PreflightFailed
     from orchestrator.storage import StorageError
 
@@ -214,6 +222,7 @@ def _run(session: Session, arguments: argparse.Namespace, cancelled: threading.E
         ClusterGone,
         CommandFailed,
         DeployError,
+        HostGone,
         HostUnreachable,
         StorageError,
     ) as error:

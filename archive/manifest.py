@@ -27,7 +27,8 @@ class InstanceRecord:
     """One instance. Times are Unix seconds by the instance's own host's clock; None for what did not happen.
 
     `output` and `json_output` are file names within the point's folder. `window_start_s`..`window_end_s` is the
-    measurement window (ramp excluded). `status` is "complete" or "failed", with the reason.
+    measurement window (ramp excluded); `clock_offset_s` is how far that clock is ahead of the controller's. `status` is
+    "complete" or "failed", with the reason.
     """
 
     host: str
@@ -47,6 +48,7 @@ class InstanceRecord:
     json_output: str | None
     window_start_s: float | None
     window_end_s: float | None
+    clock_offset_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

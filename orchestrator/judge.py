@@ -48,8 +48,10 @@ def judge_instance(
     stderr: str,
     benchmark: RunnableBenchmark,
     settings: Settings,
+    clock_offset_s: float = 0.0,
 ) -> Judged:
-    """`outcome` is None when the host was lost before it could say; `lost` then says why."""
+    """`outcome` is None when the host was lost before it could say; `lost` then says why. `clock_offset_s` is how far
+    the host's clock is ahead of the controller's."""
     sample: Sample | None = None
     document: bytes | None = None
     unread: str | None = "its output did not arrive"
@@ -79,6 +81,7 @@ def judge_instance(
         json_output=json_output_name(instance.number, instance.host) if document is not None else None,
         window_start_s=window[0] if window else None,
         window_end_s=window[1] if window else None,
+        clock_offset_s=clock_offset_s,
     )
     return Judged(record, sample if reason is None else None, document)
 
@@ -110,7 +113,7 @@ def judge_point(judged: Sequence[Judged], settings: Settings) -> Verdict:
 def windows(records: Sequence[InstanceRecord]) -> tuple[float | None, float | None]:
     """Common window over the longest run, and latest start less earliest (s) (METHOD.md, combining instances)."""
     spans = [
-        (r.window_start_s, r.window_end_s)
+        (r.window_start_s - r.clock_offset_s, r.window_end_s - r.clock_offset_s)
         for r in records
         if r.window_start_s is not None and r.window_end_s is not None
     ]

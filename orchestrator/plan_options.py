@@ -146,6 +146,24 @@ CLUSTER_OPTIONS: tuple[Option, ...] = (
         description="Interval at which the cluster's health is asked for while waiting.",
     ),
     Option(
+        "on_host_lost",
+        Kind.TEXT,
+        default="stop",
+        choices=("stop", "continue"),
+        sweep=False,
+        description="What a run does when a client host is lost and not back after `host_lost_timeout`: stop, to be "
+        "taken up again, or continue without it; its points are then partial.",
+    ),
+    Option(
+        "host_lost_timeout",
+        Kind.INTEGER,
+        default=300,
+        unit="s",
+        minimum=0,
+        sweep=False,
+        description="How long a lost client host is waited for.",
+    ),
+    Option(
         "disable_balancer", Kind.FLAG, default=False, sweep=False, description="Switch Ceph's balancer off for the run."
     ),
     Option(

@@ -52,14 +52,16 @@ def check_plan(
             if f"{where}{text}" not in seen:
                 seen.add(f"{where}{text}")
                 findings.append(Finding(where, text))
-    findings += [
-        Finding(
-            f"host {host.name}",
-            "is another machine; this version runs on this machine only: name it localhost or by its own name",
-        )
-        for host in plan.cluster.clients
-        if not host.is_local()
-    ]
+    if not plan.cluster.settings.flag("use_existing"):
+        findings += [
+            Finding(
+                f"host {host.name}",
+                "is another machine, but a throwaway cluster runs on this machine only, with it as client: "
+                "name localhost, or use an existing cluster",
+            )
+            for host in (*plan.cluster.clients, *(h for hosts in plan.cluster.daemons.values() for h in hosts))
+            if not host.is_local()
+        ]
     if len(set(clients)) != len(clients):
         findings.append(Finding("cluster.clients", "a host is named twice"))
     return findings
@@ -86,12 +88,16 @@ def check_clients(
     requirements: Sequence[Requirement],
     tmp_dir: str,
     instances_per_client: int,
+    ceph_conf: str | None,
 ) -> tuple[list[Finding], dict[str, dict[str, str]]]:
-    """Programs, engines and tmp_dir on all clients at once; findings, and versions of programs by host."""
+    """Programs, engines, tmp_dir and the ceph.conf on all clients at once; findings, and versions of programs by host.
+
+    `ceph_conf` is None where the run brings its own cluster.
+    """
 
     def check(host: str) -> ClientCheck:
         try:
-            return _check_client(transports[host], host, requirements, tmp_dir, instances_per_client)
+            return _check_client(transports[host], host, requirements, tmp_dir, instances_per_client, ceph_conf)
         except HostUnreachable as error:
             return ClientCheck((Finding(f"host {host}", str(error)),), {})
 
@@ -107,7 +113,12 @@ def check_clients(
 
 
 def _check_client(
-    transport: Transport, host: str, requirements: Sequence[Requirement], tmp_dir: str, instances: int
+    transport: Transport,
+    host: str,
+    requirements: Sequence[Requirement],
+    tmp_dir: str,
+    instances: int,
+    ceph_conf: str | None,
 ) -> ClientCheck:
     findings: list[Finding] = []
     versions: dict[str, str] = {}
@@ -118,6 +129,9 @@ def _check_client(
             versions[requirement.program] = version
     if (problem := _tmp_dir_problem(transport, tmp_dir, instances * LOG_BYTES_PER_INSTANCE)) is not None:
         findings.append(Finding(f"host {host}", problem))
+    if ceph_conf is not None and not transport.run(Command(("test", "-r", ceph_conf), timeout_s=20)).ok:
+        text = f"{ceph_conf} cannot be read there, and fio needs it: copy it and its keyring to this client"
+        findings.append(Finding(f"host {host}", text))
     return ClientCheck(tuple(findings), versions)
 
 

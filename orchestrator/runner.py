@@ -44,6 +44,8 @@ KILL_GRACE_S = 5.0
 SETTLE_LIMIT_S = 120.0
 """How long the cluster may take to settle after pools and images were made."""
 
+HOST_POLL_S = 2.0
+HOST_ANSWER_S = 10.0
 FETCHES_AT_ONCE = 16
 OVERHEAD_S = 1.0
 """What launching and collecting add to a point, for the estimate of the time left only."""
@@ -55,6 +57,10 @@ class Interrupted(Exception):
 
 class ClusterGone(Exception):
     """The Ceph cluster no longer answers, so no further point can run; one line."""
+
+
+class HostGone(Exception):
+    """A client host was lost and did not return; one line."""
 
 
 class Health:
@@ -117,11 +123,17 @@ class Runner:
     """The ids of the points this runner may run; the others are another's (a cluster rebuilt for every test)."""
     rebuild_every_test: bool = False
     health_wait_s: float = 5.0
+    clock_offsets_s: Mapping[str, float] = field(default_factory=dict)
+    """How far each host's clock is ahead of the controller's."""
+    on_host_lost: str = "stop"
+    host_lost_timeout_s: float = 300.0
     counts: Counts = field(default_factory=Counts)
     monitoring: Monitoring = field(default_factory=Monitoring)
     _unready: dict[VolumeNeed, str] = field(default_factory=dict)
     _watched_idle: set[PurePosixPath] = field(default_factory=set)
     _combination: tuple[int, str] | None = None
+    _lost: dict[str, str] = field(default_factory=dict)
+    _failing: dict[str, str] = field(default_factory=dict)
 
     def run(self) -> Counts:
         """Runs what is missing. Raises Interrupted, ClusterGone, ArchiveError; what finished is archived."""
@@ -162,6 +174,7 @@ class Runner:
             self.progress.say(f"      note: {note}")
         self.archive.log.note(f"point {point.id} {title}: {outcome}")
         if manifest.status != "complete" or manifest.health_after is None:
+            self._await_lost_hosts()
             self._still_there()
 
     def _expected_s(self, point: RunPoint) -> float:
@@ -257,7 +270,7 @@ class Runner:
         health_before = self.health.before()
         started_s = time.time()
         result = launch(
-            launch_specs(benchmark, instances, commands, directory),
+            launch_specs(benchmark, [i for i in instances if i.host not in self._lost], commands, directory),
             self.transports,
             self._limits(point, benchmark),
             cancelled=self.cancelled,
@@ -269,7 +282,8 @@ class Runner:
         try:
             if result.cancelled:
                 raise Interrupted
-            lost = self._collect(result, directory, staged)
+            lost = {**self._lost, **self._collect(result, directory, staged)}
+            self._failing = {host: why for host, why in lost.items() if host not in self._lost}
             watching.collect(staged.path)
             for note in watching.notes:
                 self.archive.log.note(f"point {point.id}: {note}")
@@ -335,6 +349,7 @@ class Runner:
             stderr.read_text(encoding="utf-8", errors="replace") if stderr.exists() else "",
             benchmark,
             point.settings,
+            self.clock_offsets_s.get(instance.host, 0.0),
         )
         if judged.document is not None:
             with space_checked(staged.path):
@@ -426,6 +441,37 @@ class Runner:
                 self.transports[host].remove(directory)
             except (HostUnreachable, CommandFailed) as error:
                 self.archive.log.note(f"{host}: {directory} could not be removed: {error}")
+
+    def _await_lost_hosts(self) -> None:
+        """Waits for hosts that were lost during the point just run, as long as the plan says. Raises HostGone."""
+        failing, self._failing = self._failing, {}
+        deadline = time.monotonic() + self.host_lost_timeout_s
+        for host, why in failing.items():
+            self.progress.waiting(f"waiting up to {self.host_lost_timeout_s:g} s for {host} to return: {why}")
+            while not self._answers(host):
+                if self.cancelled.wait(HOST_POLL_S):
+                    raise Interrupted
+                if time.monotonic() > deadline:
+                    self._give_up(host, why)
+                    break
+
+    def _answers(self, host: str) -> bool:
+        try:
+            return self.transports[host].run(Command(("true",), timeout_s=HOST_ANSWER_S)).ok
+        except HostUnreachable:
+            return False
+
+    def _give_up(self, host: str, why: str) -> None:
+        """Goes on without a host, or raises HostGone."""
+        self._lost[host] = why
+        if self.on_host_lost != "continue":
+            raise HostGone(
+                f"{why}; it did not return within {self.host_lost_timeout_s:g} s: give the same command again when it "
+                "is back, or set cluster.on_host_lost: continue"
+            )
+        if set(self.clients) <= set(self._lost):
+            raise HostGone(f"no client is left: {'; '.join(self._lost.values())}")
+        self.progress.say(f"going on without {host} (on_host_lost: continue); its points are partial")
 
     def _still_there(self) -> None:
         """After a point that did not run whole, or without a word of the cluster: is it there? Raises ClusterGone."""

@@ -8,8 +8,9 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,14 +20,17 @@ from benchmarks.registry import all_benchmarks
 from cluster.ceph import Ceph, CephError
 from cluster.command_log import CommandLog, NullLog
 from cluster.deploy import ClusterSpec, DeployedCluster, DeployError, ThrowawayCluster, check_deploy, reap_leftovers
+from cluster.hosts import Host
 from cluster.ledger import Ledger
 from cluster.status_feed import StatusFeed
 from cluster.transports.base import CommandFailed, HostUnreachable, Transport
+from cluster.transports.clock import measure_clock_offset
 from cluster.transports.local import LocalTransport
+from cluster.transports.ssh import SshOptions, connect_all
 from orchestrator.facts import ceph_facts, host_facts
 from orchestrator.model import RunPoint, TestPlan
 from orchestrator.monitoring import Monitoring, check_profiles, find_watches
-from orchestrator.preflight import Finding, as_runnable, check_clients, check_plan, gather
+from orchestrator.preflight import HOSTS_AT_ONCE, Finding, as_runnable, check_clients, check_plan, gather
 from orchestrator.progress import Progress
 from orchestrator.runner import ClusterGone, Counts, Health, Interrupted, Runner, health_facts, is_complete
 from orchestrator.storage import Storage
@@ -53,6 +57,7 @@ class Choices:
     keep_cluster: bool = False
     keep_volumes: bool = False
     allow_unhealthy: bool = False
+    accept_new_host_keys: bool = False
 
 
 @dataclass(slots=True)
@@ -108,14 +113,14 @@ class Session:
 
     def check(self) -> list[Finding]:
         """Everything that would stop the run, and what should be known; creates nothing."""
-        self._connect()
         try:
-            return self._preflight()
+            return self._preflight(self._connect())
         finally:
             self._disconnect()
 
-    def _preflight(self) -> list[Finding]:
+    def _preflight(self, unreachable: Sequence[Finding]) -> list[Finding]:
         findings = gather(
+            lambda: unreachable,
             lambda: check_plan(self.plan, self.points, self.benchmarks, self.clients),
             lambda: check_profiles(self.plan),
         )
@@ -132,7 +137,12 @@ class Session:
             need = benchmark.need(point.settings, self.clients)
             instances = max(instances, len(benchmark.instances(point.settings, need)))
         findings, self._versions = check_clients(
-            self._transports, self.clients, tuple(dict.fromkeys(requirements)), str(self.tmp_dir), instances
+            self._transports,
+            self.clients,
+            tuple(dict.fromkeys(requirements)),
+            str(self.tmp_dir),
+            instances,
+            str(self.conf) if self.use_existing else None,
         )
         return findings
 
@@ -181,9 +191,9 @@ class Session:
         ClusterGone, Interrupted, ArchiveError."""
         archive = self._archive()
         with ExitStack() as stack:
-            self._connect()
+            unreachable = self._connect()
             stack.callback(self._disconnect)
-            findings = self._preflight()
+            findings = self._preflight(unreachable)
             for finding in findings:
                 archive.log.note(str(finding))
             if any(not finding.warning for finding in findings):
@@ -247,6 +257,11 @@ class Session:
                 selected=frozenset(point.id for point in points),
                 rebuild_every_test=self.plan.cluster.settings.flag("rebuild_every_test"),
                 monitoring=self._monitoring(self.plan.cluster.settings.optional_text("pid_dir") or daemons_pid_dir),
+                clock_offsets_s={
+                    name: float(facts.get("clock_offset_s", 0.0)) for name, facts in self._facts["hosts"].items()
+                },
+                on_host_lost=self.plan.cluster.settings.text("on_host_lost"),
+                host_lost_timeout_s=float(self.plan.cluster.settings.integer("host_lost_timeout")),
                 health_wait_s=float(self.plan.cluster.settings.integer("health_wait")),
             )
             try:
@@ -278,7 +293,8 @@ class Session:
 
     def clean_up(self) -> None:
         """Removes what earlier calls with this archive left on an existing cluster. Raises StorageError, CephError."""
-        self._connect()
+        if unreachable := self._connect():
+            raise PreflightFailed(unreachable)
         try:
             directory = self.working_directory(self._archive().root)
             self._remove_directory(directory)
@@ -327,7 +343,7 @@ class Session:
     def _record(self, ceph: Ceph, conf: str, fsid: str) -> None:
         """Writes what is needed to trust the results later into the archive, before the first point."""
         self._waiting("recording the cluster's configuration")
-        hosts = {name: host_facts(transport) for name, transport in self._transports.items()}
+        hosts = self._host_facts()
         for name, versions in self._versions.items():
             hosts[name]["programs"] = versions
         self._facts = {
@@ -341,6 +357,20 @@ class Session:
             "ceph": {"fsid": fsid, **ceph_facts(ceph)},
         }
         self._archive().write_session(self._facts)
+
+    def _host_facts(self) -> dict[str, dict[str, Any]]:
+        """Each host's facts and how far its clock is from ours, all hosts at once."""
+
+        def ask(name: str) -> dict[str, Any]:
+            transport = self._transports[name]
+            facts = host_facts(transport)
+            if not isinstance(transport, LocalTransport):
+                clock = measure_clock_offset(transport)
+                facts |= {"clock_offset_s": clock.offset_s, "clock_uncertainty_s": clock.uncertainty_s}
+            return facts
+
+        with ThreadPoolExecutor(HOSTS_AT_ONCE, thread_name_prefix="facts") as pool:
+            return dict(zip(self._transports, pool.map(ask, self._transports), strict=True))
 
     def _record_volumes(self, facts: Mapping[str, Any]) -> None:
         """Pools, profiles and librbd's cache as they are for the points that follow."""
@@ -362,12 +392,29 @@ class Session:
     def _log(self) -> CommandLog:
         return self.archive.log if self.archive is not None else NullLog()
 
-    def _connect(self) -> None:
-        """A transport for every host that has a part in the run."""
-        hosts = [*self.plan.cluster.clients]
-        if self.plan.cluster.head is not None and self.plan.cluster.head.is_local():
-            hosts.append(self.plan.cluster.head)
-        self._transports = {host.name: LocalTransport(host.name, self._log()) for host in hosts}
+    def _connect(self) -> list[Finding]:
+        """A transport for every host that has a part in the run; why a host cannot be reached."""
+        user = self.plan.cluster.settings.optional_text("user")
+        hosts = {host.name: host if host.user else replace(host, user=user) for host in self._hosts()}
+        self._transports = {name: LocalTransport(name, self._log()) for name, host in hosts.items() if host.is_local()}
+        remote = [host for host in hosts.values() if not host.is_local()]
+        options = SshOptions(accept_new_host_keys=self.choices.accept_new_host_keys)
+        findings = []
+        for host, reached in connect_all(remote, options, self._log(), self.progress.say).items():
+            if isinstance(reached, HostUnreachable):
+                findings.append(Finding(f"host {host.name}", str(reached).removeprefix(f"{host.name}: ")))
+            else:
+                self._transports[host.name] = reached
+        return findings
+
+    def _hosts(self) -> Iterator[Host]:
+        """Clients and head, and the daemons' hosts where monitors watch them."""
+        cluster = self.plan.cluster
+        yield from cluster.clients
+        if cluster.head is not None and self.use_existing:
+            yield cluster.head
+        if cluster.settings.flag("use_existing") and self.plan.monitoring_profiles:
+            yield from (host for hosts in cluster.daemons.values() for host in hosts)
 
     def _disconnect(self) -> None:
         for transport in self._transports.values():

@@ -26,7 +26,6 @@ HANDSHAKE_S = 15.0
 SESSION_WAIT_S = 30.0
 """How long to wait for a place among the sessions that sshd or our own limit allows."""
 
-_LONGEST_CHAIN = 8
 _WATCH_EVERY_S = 0.5
 
 # What paramiko has to say reaches users through the exceptions; without a handler Python would print it as well.
@@ -207,7 +206,8 @@ class Connector:
 
     def connect(self, host: Host) -> Connection:
         """Logs in to a host, through its jump hosts. Raises HostUnreachable, one line."""
-        return self._connect(host, None, 0)
+        self._refuse_circles(host)
+        return self._connect(host, None)
 
     def release(self, connection: Connection) -> None:
         """Ends a connection, and those to jump hosts that nobody uses any more."""
@@ -220,12 +220,19 @@ class Connector:
         if connection.via is not None:
             self.release(connection.via)
 
-    def _connect(self, host: Host, jumps: tuple[Host, ...] | None, depth: int) -> Connection:
-        if depth > _LONGEST_CHAIN:
-            raise HostUnreachable(f"{host.name}: ProxyJump in the ssh configuration goes round in a circle")
+    def _refuse_circles(self, host: Host) -> None:
+        """Before anybody waits for anybody."""
+        first, passed = host, {host}
+        while jumps := self.config.target(first).jumps:
+            first = jumps[0]
+            if first in passed:
+                raise HostUnreachable(f"{host.name}: ProxyJump in the ssh configuration goes round in a circle")
+            passed.add(first)
+
+    def _connect(self, host: Host, jumps: tuple[Host, ...] | None) -> Connection:
         target = self.config.target(host)
         chain = target.jumps if jumps is None else jumps
-        via = self._jump(chain, host, depth) if chain else None
+        via = self._jump(chain, host) if chain else None
         try:
             return self._with_patience(target, via)
         except BaseException:
@@ -233,7 +240,7 @@ class Connector:
                 self.release(via)
             raise
 
-    def _jump(self, chain: tuple[Host, ...], host: Host, depth: int) -> Connection:
+    def _jump(self, chain: tuple[Host, ...], host: Host) -> Connection:
         """The connection to the last host of `chain`, shared by all who lie behind it."""
         with self._lock:
             lock = self._jump_locks.setdefault(chain, threading.Lock())
@@ -245,7 +252,7 @@ class Connector:
                     return known
             try:
                 # The first of the chain is reached as its own configuration says.
-                made = self._connect(chain[-1], chain[:-1] or None, depth + 1)
+                made = self._connect(chain[-1], chain[:-1] or None)
             except HostUnreachable as error:
                 raise HostUnreachable(f"{host.name}: by way of {error}") from None
             with self._lock:

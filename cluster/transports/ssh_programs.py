@@ -24,6 +24,7 @@ _LOCALE = "LC_ALL=C; export LC_ALL\n"
 _QUIET_SHELL = "exec 4>&2 2>/dev/null\n"
 
 _LIST = """\
+[ -d {directory} ] || {{ printf '%s: No such folder\\n' {directory} >&2; exit 1; }}
 cd -- {directory} || exit 1
 set --
 for name in * .[!.]* ..?*; do

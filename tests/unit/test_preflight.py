@@ -12,7 +12,7 @@ from orchestrator.preflight import LOG_BYTES_PER_INSTANCE, Finding, check_client
 
 
 def found(tmp_dir: Path, *requirements: Requirement, instances: int = 1) -> list[str]:
-    findings, _ = check_clients({"h": LocalTransport("h")}, ["h"], requirements, str(tmp_dir), instances)
+    findings, _ = check_clients({"h": LocalTransport("h")}, ["h"], requirements, str(tmp_dir), instances, None)
     return [str(finding) for finding in findings]
 
 
@@ -63,3 +63,12 @@ def test_problems_come_before_warnings() -> None:
     warning, problem = Finding("a", "may matter", warning=True), Finding("b", "matters")
     assert gather(lambda: [warning], lambda: [problem]) == [problem, warning]
     assert [str(f) for f in (warning, problem)] == ["warning: a: may matter", "problem: b: matters"]
+
+
+def test_a_client_without_the_ceph_conf_is_a_problem(tmp_path: Path) -> None:
+    """fio reads the conf on its own host, so it must be there and readable."""
+    findings, _ = check_clients({"h": LocalTransport("h")}, ["h"], (), str(tmp_path), 1, str(tmp_path / "ceph.conf"))
+    assert [str(finding) for finding in findings] == [
+        f"problem: host h: {tmp_path}/ceph.conf cannot be read there, and fio needs it: "
+        "copy it and its keyring to this client"
+    ]
