@@ -310,16 +310,18 @@ class Runner:
         def collect(host: str) -> str | None:
             failure = result.failures.get(host)
             trouble = str(failure) if failure is not None else None
+            if failure is not None and not self._answers(host):
+                return trouble
             arriving = staged.path / f".{host}"
-            try:
-                with space_checked(staged.path):
-                    arriving.mkdir()
+            with space_checked(staged.path):
+                arriving.mkdir()
+                try:
                     self.transports[host].fetch(directory, arriving)
-                    for file in sorted(arriving.iterdir()):
-                        _keep(file, host, staged.path)
-                    arriving.rmdir()
-            except (HostUnreachable, CommandFailed) as error:
-                trouble = trouble or str(error)
+                except (HostUnreachable, CommandFailed) as error:
+                    trouble = trouble or str(error)
+                for file in sorted(arriving.iterdir()):
+                    _keep(file, host, staged.path)
+                arriving.rmdir()
             return trouble
 
         with ThreadPoolExecutor(FETCHES_AT_ONCE, thread_name_prefix="fetch") as pool:
@@ -437,6 +439,8 @@ class Runner:
 
     def _remove_directories(self, result: LaunchResult, directory: str) -> None:
         for host in result.hosts:
+            if host in self._failing:
+                continue  # whatever is there goes when the host is back: the run's whole folder is removed at its end
             try:
                 self.transports[host].remove(directory)
             except (HostUnreachable, CommandFailed) as error:

@@ -183,7 +183,7 @@ class ThrowawayCluster:
         osds = {name: str(uuid.uuid4()) for name in osd_names(spec)}
         devices = [Device(path, osd_uuid) for path, osd_uuid in zip(spec.devices, osds.values(), strict=False)]
         self._folder = folder = ClusterFolder.create(spec.base, spec.exact, fsid, devices)
-        addresses = _free_addresses()
+        addresses = _free_addresses(spec.address)
         _write_files(folder, spec, fsid, osds, addresses)
         self._guard = guard = Guard(self._transport, folder.path)
         ceph = Ceph(
@@ -399,7 +399,7 @@ def _mon_mkfs(spec: ClusterSpec, folder: ClusterFolder, fsid: str) -> Command:
 
 
 def _monmap(spec: ClusterSpec, folder: ClusterFolder, fsid: str, addresses: Addresses) -> Command:
-    address = f"[v2:127.0.0.1:{addresses.mon_v2},v1:127.0.0.1:{addresses.mon_v1}]"
+    address = f"[v2:{spec.address}:{addresses.mon_v2},v1:{spec.address}:{addresses.mon_v1}]"
     words = ("--create", "--fsid", fsid, "--addv", "a", address, str(folder.path / "monmap"))
     return Command((*spec.words("monmaptool"), *words), _CLEAN_ENV, 20.0)
 
@@ -412,20 +412,20 @@ def _osd_mkfs(spec: ClusterSpec, folder: ClusterFolder, name: str, osd_uuid: str
     return Command((*spec.words("ceph-osd"), *words, *secret), _CLEAN_ENV, 120.0)
 
 
-def _free_addresses() -> Addresses:
+def _free_addresses(address: str) -> Addresses:
     """Two neighbouring free ports for the monitor, and a range for the rest; the daemons try one port of it after
     the other. Below 32768, where the kernel takes no ports for outgoing connections."""
     for _ in range(200):
         first = random.randrange(10_000, 31_000, 2)  # noqa: S311 - no secret
-        if _free(first) and _free(first + 1):
+        if _free(address, first) and _free(address, first + 1):
             return Addresses(first + 1, first, first + 2, first + 1002)
-    raise DeployError("no free TCP port was found on 127.0.0.1")
+    raise DeployError(f"no free TCP port was found on {address}")
 
 
-def _free(port: int) -> bool:
+def _free(address: str, port: int) -> bool:
     with socket.socket() as probe:
         try:
-            probe.bind(("127.0.0.1", port))
+            probe.bind((address, port))
         except OSError:
             return False
     return True

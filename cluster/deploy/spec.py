@@ -26,6 +26,7 @@ class ClusterSpec:
     """`base` is where a new folder `cbt-cluster-<id>` is made, or with `exact` the folder itself, which must be absent,
     empty, or left over from an earlier run. Sizes are in bytes. `devices` (bluestore only): one block device an OSD;
     without them bluestore lives on a sparse file of `osd_size_bytes` in the folder.
+    `address` is the IPv4 address of this host that all daemons bind; loopback keeps the cluster to this host.
     `extra_conf` is more `[global]` settings; they win over ours."""
 
     base: Path
@@ -38,6 +39,7 @@ class ClusterSpec:
     commands: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     extra_conf: Mapping[str, str] = field(default_factory=dict)
     ready_timeout_s: float = 120.0
+    address: str = "127.0.0.1"
 
     def words(self, tool: str) -> tuple[str, ...]:
         return self.commands.get(tool, (tool,))
@@ -88,10 +90,10 @@ def ceph_conf(spec: ClusterSpec, folder: Path, run_dir: Path, fsid: str, address
     settings: dict[str, dict[str, str]] = {
         "global": {
             "fsid": fsid,
-            "mon host": f"[v2:127.0.0.1:{addresses.mon_v2},v1:127.0.0.1:{addresses.mon_v1}]",
+            "mon host": f"[v2:{spec.address}:{addresses.mon_v2},v1:{spec.address}:{addresses.mon_v1}]",
             "mon initial members": "a",
-            "public addr": "127.0.0.1",
-            "cluster addr": "127.0.0.1",
+            "public addr": spec.address,
+            "cluster addr": spec.address,
             "ms bind ipv6": "false",
             "ms bind port min": str(addresses.range_first),
             "ms bind port max": str(addresses.range_last),

@@ -256,9 +256,9 @@ class SshTransport:
             try:
                 return connection, open_program(connection, program)
             except ConnectionBroke:
-                if last:
+                if last or connection.fell_silent:  # trying again would only wait once more
                     raise connection.lost() from None
-                self._forget(connection)
+                connection.close()
         raise AssertionError("not reached")
 
     def _connected(self) -> Connection:
@@ -272,9 +272,6 @@ class SshTransport:
                 self._connection = None
             self._connection = self._connector.connect(self._address)
             return self._connection
-
-    def _forget(self, connection: Connection) -> None:
-        connection.fail("it could not be used any more")
 
     def _end(self, channel: SshChannel) -> None:
         group, connection = channel.group, self._connection

@@ -55,6 +55,11 @@ class Connection:
     def alive(self) -> bool:
         return self._lost is None and self.transport.is_active()
 
+    @property
+    def fell_silent(self) -> bool:
+        """Whether it was given up because the host answered nothing any more."""
+        return self._lost is not None
+
     def why_lost(self) -> str:
         """Why the connection is no more; for a message."""
         if self._lost is not None:

@@ -63,7 +63,9 @@ class Collection:
     _parts: dict[RemoteFile, Path] = field(default_factory=dict)
 
     def missing(self, files: Sequence[RemoteFile]) -> list[RemoteFile]:
-        """Those that neither arrived before nor lie in `into` already."""
+        """Those that neither arrived before nor lie in `into` already. What arrived as it is no longer listed goes."""
+        for stale in self._parts.keys() - set(files):
+            self._parts.pop(stale).unlink(missing_ok=True)
         return [file for file in files if file not in self._parts and not _is_whole(self.into / file.name, file)]
 
     def receive(self, files: Sequence[RemoteFile]) -> _Receiver:

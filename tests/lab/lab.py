@@ -67,7 +67,6 @@ class LabHost:
     bridge: str
     process: subprocess.Popen[str]
     init_pid: int = 0
-    port: int = 22
 
     @property
     def tmp(self) -> Path:
@@ -125,18 +124,17 @@ class LabHost:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
 
-    def start_sshd(self, *, host_key: Path | None = None, options: Sequence[str] = ()) -> None:
-        """Starts sshd (again), with another host key or further lines of configuration where given."""
-        config = self.state / "sshd_config"
-        lines = config.read_text().splitlines()
+    def start_sshd(self, *, port: int = 22, host_key: Path | None = None, options: Sequence[str] = ()) -> None:
+        """Starts sshd (again, or one more at another port), with another host key or further lines of configuration
+        where given."""
+        lines = (self.state / "sshd_config").read_text().splitlines()
         if host_key is not None:
             lines = [f"HostKey {host_key}" if line.startswith("HostKey ") else line for line in lines]
-        new = {option.split()[0] for option in options}
-        lines = [*options, *(line for line in lines if line.split()[0] not in new)]
-        config.write_text("\n".join([*lines, ""]))
-        log = str(self.state / "sshd.log")
-        self.inside("/usr/sbin/sshd", "-f", str(config), "-E", log)
-        _wait_for_sshd(self.address, time.monotonic() + 10)
+        lines = [line.replace(f"{self.address}:22", f"{self.address}:{port}") for line in lines]
+        config = self.state / f"sshd_config.{port}"
+        config.write_text("\n".join([*options, *lines, ""]))  # sshd takes the first value it finds
+        self.inside("/usr/sbin/sshd", "-f", str(config), "-E", str(self.state / "sshd.log"))
+        _wait_for_sshd(self.address, port, time.monotonic() + 10)
 
 
 @dataclass(slots=True)
@@ -342,7 +340,7 @@ def _connect_hosts(lab: Lab) -> None:
     until = time.monotonic() + START_LIMIT_S
     for host in lab.hosts:
         _expect(host, "up")
-        _wait_for_sshd(host.address, until)
+        _wait_for_sshd(host.address, 22, until)
 
 
 def _expect(host: LabHost, word: str) -> None:
@@ -352,10 +350,10 @@ def _expect(host: LabHost, word: str) -> None:
         raise LabImpossible(f"{host.name} did not come up ({log or line!r})")
 
 
-def _wait_for_sshd(address: str, until: float) -> None:
+def _wait_for_sshd(address: str, port: int, until: float) -> None:
     while True:
         try:
-            with socket.create_connection((address, 22), timeout=1):
+            with socket.create_connection((address, port), timeout=1):
                 return
         except OSError as error:
             if time.monotonic() > until:
