@@ -57,6 +57,7 @@ setup(
             "ruff>=0.6",
             "setuptools>=68",
             "types-PyYAML>=6.0",
+            "types-paramiko>=3.4",
             "types-tabulate>=0.9",
         ],
     },

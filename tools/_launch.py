@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TextIO
 
 OLDEST_PYTHON = (3, 11)
-PACKAGES = (("yaml", "PyYAML"), ("reportlab", "reportlab"), ("tabulate", "tabulate"))
+PACKAGES = (("yaml", "PyYAML"), ("paramiko", "paramiko"), ("reportlab", "reportlab"), ("tabulate", "tabulate"))
 """Module and the package it comes in: what the commands cannot start without."""
 
 

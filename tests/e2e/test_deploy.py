@@ -284,7 +284,7 @@ def test_a_port_taken_at_the_last_moment_costs_only_another_try(base: Path, monk
         port = taken.getsockname()[1]
         tried = iter([Addresses(port, port, 20_000, 21_000)])
         free_addresses = bringup._free_addresses
-        monkeypatch.setattr(bringup, "_free_addresses", lambda: next(tried, None) or free_addresses())
+        monkeypatch.setattr(bringup, "_free_addresses", lambda address: next(tried, None) or free_addresses(address))
         cluster = a_cluster()
         deployed = cluster.deploy(a_spec(base))
         assert Ceph(LocalTransport("localhost"), str(deployed.conf)).status().health == "HEALTH_OK"
