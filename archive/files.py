@@ -38,9 +38,14 @@ def space_checked(path: Path) -> Iterator[None]:
         raise ArchiveError(f"{error.filename or path}: {error.strerror or error}") from error
 
 
+def temporary_name(name: str) -> str:
+    """What a file is called while `write_whole` writes it."""
+    return f".{name}.tmp"
+
+
 def write_whole(path: Path, data: bytes) -> None:
     """Writes `path` by way of a temporary name, fsync and rename. Raises ArchiveError."""
-    temporary = path.with_name(f".{path.name}.tmp")
+    temporary = path.with_name(temporary_name(path.name))
     with space_checked(path):
         try:
             with temporary.open("wb") as file:

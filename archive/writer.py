@@ -16,8 +16,9 @@ from typing import Any
 
 import yaml
 
-from archive.files import ArchiveError, is_out_of_space, space_checked, sync_directory, write_whole
+from archive.files import ArchiveError, is_out_of_space, space_checked, sync_directory, temporary_name, write_whole
 from archive.layout import (
+    BALANCER_OFF_NAME,
     BENCHMARK_CONFIG_NAME,
     IDLE_PREFIX,
     LEDGER_NAME,
@@ -58,24 +59,18 @@ class ArchiveWriter:
 
     @classmethod
     def open(cls, root: Path, *, plan_text: str, plan_digest: str) -> ArchiveWriter:
-        """Makes the archive, or goes on with one of the same plan.
+        """Makes the archive, or goes on with one of the same plan. A plan under which nothing was measured or made
+        binds nobody: another one takes its place.
 
         Raises ArchiveError when the folder holds something else, another plan, or another run that is under way.
         """
         with space_checked(root):
             _make_root(root)
-            _refuse_foreign(root)
+            _refuse_foreign(root)  # before the lock file is made, so that a foreign folder stays as it is
             lock = _take_lock(root)
             try:
-                results = root / RESULTS
-                results.mkdir(exist_ok=True)
-                run = results / RUN_NAME
-                if run.exists():
-                    _refuse_other_plan(run, plan_digest, root)
-                else:
-                    write_whole(results / PLAN_NAME, plan_text.encode())
-                    document = {"schema": RUN_SCHEMA, "plan_digest": plan_digest, "created_unix_s": time.time()}
-                    write_whole(run, _json(document))
+                _refuse_foreign(root)  # again: it may have changed before the lock was ours
+                _bind_to_plan(root, plan_text, plan_digest)
                 shutil.rmtree(root / STAGING, ignore_errors=True)
                 return cls(root, lock, LogFile(root / LOG_NAME))
             except BaseException:
@@ -100,6 +95,19 @@ class ArchiveWriter:
     def ledger_path(self) -> Path:
         """Where the run writes down what it creates."""
         return self.results / LEDGER_NAME
+
+    @property
+    def balancer_is_off(self) -> bool:
+        """Whether a run of this archive switched Ceph's balancer off and has not switched it on again."""
+        return (self.results / BALANCER_OFF_NAME).exists()
+
+    def note_balancer_off(self) -> None:
+        """To be called before switching it off."""
+        write_whole(self.results / BALANCER_OFF_NAME, b"")
+
+    def note_balancer_on(self) -> None:
+        with space_checked(self.results):
+            (self.results / BALANCER_OFF_NAME).unlink(missing_ok=True)
 
     def check(self) -> None:
         """Raises ArchiveFull or ArchiveError when the log could not be written."""
@@ -182,8 +190,7 @@ class ArchiveWriter:
             write_whole(path, yaml.safe_dump(dict(config), default_flow_style=False).encode())
 
     def _supersede(self, place: Path, folder: PurePosixPath) -> None:
-        stamp = time.strftime("%Y%m%dT%H%M%S", time.gmtime())
-        target = self.root / SUPERSEDED / f"{stamp}-{time.time_ns() % 1_000_000_000:09d}" / folder
+        target = _new_superseded(self.root) / folder
         target.mkdir(parents=True)
         # The manifest goes last: whatever interrupts this, the next try finds it and moves the rest.
         for entry in _manifest_last(place):
@@ -229,7 +236,8 @@ def _make_root(root: Path) -> None:
 
 def _refuse_foreign(root: Path) -> None:
     names = {entry.name for entry in root.iterdir() if not entry.name.startswith(_WORK_PREFIX)}
-    if (root / RESULTS).exists() and not (root / RESULTS / RUN_NAME).exists() and any((root / RESULTS).iterdir()):
+    results = root / RESULTS
+    if results.exists() and not (results / RUN_NAME).exists() and not _is_barely_begun(results):
         raise ArchiveError(
             f"{root}: holds results that this program did not write; nothing is added to them: give another folder"
         )
@@ -239,6 +247,11 @@ def _refuse_foreign(root: Path) -> None:
             f"{root}: is not an archive of this program, it holds {', '.join(foreign[:3])}{more}: "
             "give a new or an empty folder"
         )
+
+
+def _is_barely_begun(results: Path) -> bool:
+    """Whether the results hold no more than what a run leaves that is killed while it writes its first file."""
+    return {entry.name for entry in results.iterdir()} <= {temporary_name(RUN_NAME)}
 
 
 def _take_lock(root: Path) -> int:
@@ -256,19 +269,66 @@ def _take_lock(root: Path) -> int:
     return lock
 
 
-def _refuse_other_plan(run: Path, plan_digest: str, root: Path) -> None:
+def _bind_to_plan(root: Path, plan_text: str, plan_digest: str) -> None:
+    """Writes the plan and its digest, or checks that they are this archive's. Killed anywhere, the next call mends it:
+    run.json comes first, and without points the text is written again where it is not this plan's."""
+    results = root / RESULTS
+    results.mkdir(exist_ok=True)
+    run, plan = results / RUN_NAME, results / PLAN_NAME
+    data = plan_text.encode()
+    begun_with = _plan_digest(run) if run.exists() else None
+    if begun_with == plan_digest and plan.exists() and plan.read_bytes() == data:
+        return
+    if begun_with is not None and _is_bound(root):
+        if begun_with != plan_digest:
+            raise ArchiveError(
+                f"{root}: was begun with another plan (its own is {RESULTS}/{PLAN_NAME}); "
+                "give that plan again to go on, or another folder for this one"
+            )
+        if plan.exists():
+            return  # the same plan in another spelling
+    elif begun_with not in (None, plan_digest):
+        _set_aside(root)
+    if begun_with != plan_digest:
+        document = {"schema": RUN_SCHEMA, "plan_digest": plan_digest, "created_unix_s": time.time()}
+        write_whole(run, _json(document))
+    write_whole(plan, data)
+
+
+def _is_bound(root: Path) -> bool:
+    """Whether anything was measured, or made on a cluster, under the archive's plan."""
+    ledger = root / RESULTS / LEDGER_NAME
+    if ledger.exists() and ledger.stat().st_size > 0:
+        return True
+    return any(any((root / name).rglob(MANIFEST_NAME)) for name in (RESULTS, SUPERSEDED) if (root / name).exists())
+
+
+def _set_aside(root: Path) -> None:
+    """Moves what calls with another plan recorded (sessions, the idle cluster) out of the results."""
+    ours = {RUN_NAME, PLAN_NAME, LEDGER_NAME, temporary_name(RUN_NAME), temporary_name(PLAN_NAME)}
+    entries = [entry for entry in (root / RESULTS).iterdir() if entry.name not in ours]
+    if not entries:
+        return
+    target = _new_superseded(root)
+    target.mkdir(parents=True)
+    for entry in entries:
+        entry.rename(target / entry.name)
+
+
+def _new_superseded(root: Path) -> Path:
+    stamp = time.strftime("%Y%m%dT%H%M%S", time.gmtime())
+    return root / SUPERSEDED / f"{stamp}-{time.time_ns() % 1_000_000_000:09d}"
+
+
+def _plan_digest(run: Path) -> str:
     try:
         document = json.loads(run.read_text(encoding="utf-8"))
-        schema, digest = document["schema"], document["plan_digest"]
+        schema, digest = document["schema"], str(document["plan_digest"])
     except (ValueError, KeyError, TypeError) as error:
         raise ArchiveError(f"{run}: cannot be read ({error}); give another folder") from None
     if schema != RUN_SCHEMA:
         raise ArchiveError(f"{run}: schema {schema!r} is unknown to this version, which knows {RUN_SCHEMA}")
-    if digest != plan_digest:
-        raise ArchiveError(
-            f"{root}: was begun with another plan (its own is {RESULTS}/{PLAN_NAME}); "
-            "give that plan again to go on, or another folder for this one"
-        )
+    return digest
 
 
 def _sync_tree(path: Path) -> None:

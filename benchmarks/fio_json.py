@@ -303,7 +303,7 @@ def _measurement(
     stddev = _number(completion, "stddev", f"{where} clat", _MAX_LATENCY_NS / unit_ns) * unit_ns
     count = _latency_count(completion, total_ios, where, notes, in_flight)
     if mean == 0:
-        raise OutputError(f"{where}: {total_ios} I/Os but no completion latency (disable_clat or gtod_reduce set?)")
+        raise OutputError(f"{where}: {total_ios} I/Os but no completion latency {_NO_LATENCY}")
     total, total_unit_ns = _latency(section, "lat")
     total_mean = total_stddev = None
     if total is not None:
@@ -344,7 +344,7 @@ def _latency_count(latency: Mapping[str, Any], total_ios: int, where: str, notes
         return total_ios
     count = _count(latency["N"], f"{where} clat N")
     if count == 0:
-        raise OutputError(f"{where}: {total_ios} I/Os but no completion latency (disable_clat or gtod_reduce set?)")
+        raise OutputError(f"{where}: {total_ios} I/Os but no completion latency {_NO_LATENCY}")
     if abs(count - total_ios) > max(0.01 * total_ios, in_flight):
         notes.append(f"{where}: latencies of {count} I/Os, but {total_ios} I/Os were done")
     return count

@@ -9,6 +9,8 @@ status=0
 .venv/bin/python cbt.py --archive "$archive" example/quickstart.yaml || status=$?
 # 1: some points failed, and the report says which. Anything else left nothing to report on.
 [ "$status" -le 1 ] || exit "$status"
+# Refused or broken off before the first point: the lines above say why, and a report could only say that it is empty.
+[ -n "$(find "$archive" -name point.json 2>/dev/null | head -n 1)" ] || exit "$status"
 
 files=$(.venv/bin/python tools/generate_performance_report.py --archive "$archive" --output_directory "$archive-report") ||
     status=$?

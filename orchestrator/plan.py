@@ -27,6 +27,12 @@ MAX_POINTS = 100_000
 """More points than anybody has cluster time for: a plan with more has a slip in its lists."""
 
 
+_WITHOUT_EFFECT_ON_RESULTS = frozenset(
+    {"tmp_dir", "archive_dir", "pid_dir", "health_wait", "user", "on_host_lost", "host_lost_timeout"}
+)
+"""Cluster settings that may change between two calls with one archive; so may the `<tool>_cmd` keys."""
+
+
 class PlanErrors(Exception):
     """Everything wrong with a plan, in the file's order. `str()` is one line a problem: `file:line:column: what; how to
     mend`."""
@@ -167,10 +173,11 @@ def _digest(
                     role: sorted(([host.name, host.user, host.port], ids) for host, ids in hosts.items())
                     for role, hosts in cluster.daemons.items()
                 },
-                "commands": cluster.commands,
                 "pool_profiles": cluster.pool_profiles,
                 "erasure_profiles": cluster.erasure_profiles,
-                "settings": cluster.settings,
+                "settings": {
+                    name: value for name, value in cluster.settings.items() if name not in _WITHOUT_EFFECT_ON_RESULTS
+                },
             },
             # The order of benchmarks and workloads is meant: one may prepare the next.
             "benchmarks": [

@@ -15,16 +15,18 @@ _SECRET_NAME = re.compile(r"passw(or)?d|secret|token|credential|_key$", re.IGNOR
 _SECRET_COMMENT = re.compile(
     r"(?m)^(\s*#.*?(?:passw(?:or)?d|secret|token|credential|_key)\w*\s*[:=]\s*)\S.*$", re.IGNORECASE
 )
+_URL_PASSWORD = re.compile(r"""([a-z][a-z0-9+.-]*://[^\s/:@'"]*:)[^\s/'"]+(?=@)""", re.IGNORECASE)
 
 
 def redacted(document: Document) -> str:
-    """The document's text, every secret value replaced by REDACTED; it reads back as the same plan otherwise."""
+    """The document's text, every secret value and every password in a URL replaced by REDACTED; it reads back as the same plan otherwise."""
     text = document.text
     if document.root is not None:
         spans = {(scalar.start, scalar.end) for scalar in _secrets(document.root, (), secret=False)}
         for start, end in sorted(spans, reverse=True):
             if end > start:
                 text = text[:start] + REDACTED + text[end:]
+    text = _URL_PASSWORD.sub(rf"\g<1>{REDACTED}", text)
     return _SECRET_COMMENT.sub(rf"\g<1>{REDACTED}", text)
 
 

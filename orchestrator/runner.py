@@ -32,7 +32,7 @@ from orchestrator.judge import Judged, judge_instance, judge_point
 from orchestrator.model import RunPoint
 from orchestrator.monitoring import Monitoring, Watching
 from orchestrator.progress import Progress, point_title
-from orchestrator.storage import Storage, StorageError
+from orchestrator.storage import SLOWEST_BYTES_PER_S, Storage, StorageError
 
 CONNECT_LIMIT_S = 90.0
 """An exclusive lock left by a killed client can hold up an image for about 30 s (FACTS), so this is well above."""
@@ -46,6 +46,7 @@ SETTLE_LIMIT_S = 120.0
 
 HOST_POLL_S = 2.0
 HOST_ANSWER_S = 10.0
+SCRIPT_LIMIT_S = 3600.0
 FETCHES_AT_ONCE = 16
 OVERHEAD_S = 1.0
 """What launching and collecting add to a point, for the estimate of the time left only."""
@@ -138,7 +139,7 @@ class Runner:
     def run(self) -> Counts:
         """Runs what is missing. Raises Interrupted, ClusterGone, ArchiveError; what finished is archived."""
         for index, point in enumerate(self.points, 1):
-            if is_complete(self.archive, point):
+            if is_complete(self.archive, point) and not self._precondition_again(point):
                 self.counts.add("complete")
                 self.counts.taken_over += 1
                 continue
@@ -148,6 +149,27 @@ class Runner:
             self._run_point(index, point)
             self.archive.check()
         return self.counts
+
+    def _precondition_again(self, point: RunPoint) -> bool:
+        """Whether a preconditioning that is archived must be repeated: points that rest on it are still to run, and
+        the volumes were made or filled anew since."""
+        if point.reported or point.id not in self.selected:
+            return False
+        group = (point.iteration, point.benchmark, point.combination_id)
+        waiting = (
+            other
+            for other in self.points
+            if (other.iteration, other.benchmark, other.combination_id) == group
+            and other.reported
+            and other.id in self.selected
+            and not is_complete(self.archive, other)
+        )
+        if next(waiting, None) is None:
+            return False
+        self._check_cancelled()
+        benchmark = self.benchmarks[point.benchmark]
+        unready = self._prepare(point, benchmark.need(point.settings, self.clients), benchmark)
+        return unready is None and self.storage.made_anew
 
     def _run_point(self, index: int, point: RunPoint) -> None:
         title = point_title(point, self.iterations)
@@ -219,11 +241,35 @@ class Runner:
         if not words:
             return None
         argv = tuple(str(word) for word in words) if isinstance(words, tuple) else (str(words),)
-        for host in dict.fromkeys(self.clients):
-            done = self.transports[host].run(Command(argv, timeout_s=3600))
-            if not done.ok:
-                return f"pre_workload_script failed: {done.problem()}"
+        directory = f"{point_directory(self.directory, point)}-script"
+        hosts = [host for host in dict.fromkeys(self.clients) if host not in self._lost]
+        # Through the launcher, so that it ends when the run is stopped or killed.
+        result = launch(
+            [LaunchSpec(host, directory, (LaunchedInstance(0, argv),)) for host in hosts],
+            self.transports,
+            Limits(connect_s=CONNECT_LIMIT_S, deadline_s=SCRIPT_LIMIT_S, kill_grace_s=KILL_GRACE_S),
+            cancelled=self.cancelled,
+            log=self.archive.log,
+        )
+        self._check_cancelled()
+        self.health.forget()
+        for host in hosts:
+            if (problem := self._script_problem(result, host, directory)) is not None:
+                return f"pre_workload_script failed on {problem}"
+            self.transports[host].remove(directory)
         return None
+
+    def _script_problem(self, result: LaunchResult, host: str, directory: str) -> str | None:
+        if (failure := result.failures.get(host)) is not None:
+            return str(failure)
+        [ended] = result.outcomes[host].instances
+        if ended.exit_status == 0:
+            return None
+        how = f"status {ended.exit_status}" if ended.ended_by == "itself" else f"ended by the {ended.ended_by}"
+        tail = self.transports[host].run(Command(("tail", "-n", "2", f"{directory}/stderr.0"), timeout_s=20))
+        words = " / ".join(tail.stdout.decode(errors="replace").split("\n")).strip(" /")
+        self.transports[host].remove(directory)
+        return f"{host}: {how}" + (f": {words}" if words else "")
 
     def _watch_idle(self, point: RunPoint) -> None:
         """Before the first point of a combination the monitors watch the idle cluster. Raises Interrupted."""
@@ -239,6 +285,7 @@ class Runner:
         if folder in self._watched_idle or self.archive.idle_was_watched(folder):
             return
         self._watched_idle.add(folder)
+        self.health.forget()
         self.progress.waiting(
             f"watching the idle cluster for {seconds} s before {point.benchmark} (idle_monitor_sleep)"
         )
@@ -301,7 +348,10 @@ class Runner:
 
     def _limits(self, point: RunPoint, benchmark: RunnableBenchmark) -> Limits:
         ramp_s, time_s = benchmark.ramp_and_time_s(point.settings)
-        deadline_s = ramp_s + time_s + GRACE_S if time_s is not None else None
+        if time_s is not None:
+            deadline_s = ramp_s + time_s + GRACE_S
+        else:  # it ends when its volume is done, and a volume this slow is not going to be
+            deadline_s = ramp_s + GRACE_S + self.storage.resolved.size_bytes / SLOWEST_BYTES_PER_S
         return Limits(connect_s=CONNECT_LIMIT_S, deadline_s=deadline_s, kill_grace_s=KILL_GRACE_S)
 
     def _collect(self, result: LaunchResult, directory: str, staged: StagedPoint) -> dict[str, str]:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from archive.files import ArchiveError
 from archive.writer import ArchiveWriter
 from benchmarks.model import Benchmark, Requirement, RunnableBenchmark, VolumeNeed
 from benchmarks.registry import all_benchmarks
@@ -107,7 +108,7 @@ class Session:
         """This run's folder on every host: the same for the same archive, so that a later call finds what a killed one
         left there."""
         place = f"{os.uname().nodename}\0{archive.absolute() if archive else ''}\0{self.plan.digest}"
-        return str(self.tmp_dir / f"cbt-{hashlib.sha256(place.encode()).hexdigest()[:12]}")
+        return str(self.tmp_dir / f"cbt-{hashlib.sha256(os.fsencode(place)).hexdigest()[:12]}")
 
     # ---- preflight ----
 
@@ -237,6 +238,7 @@ class Session:
         storage = self._storage(ceph, conf, directory)
         with StatusFeed(ceph, log=archive.log) as feed, self._balancer_off(ceph):
             fsid = ceph.fsid()
+            self._check_same_cluster(fsid)
             self._record(ceph, conf, fsid)
             self._idle()
             runner = Runner(
@@ -299,7 +301,10 @@ class Session:
             directory = self.working_directory(self._archive().root)
             self._remove_directory(directory)
             if self.use_existing:
-                self._storage(self._ceph(str(self.conf)), str(self.conf), directory).remove()
+                ceph = self._ceph(str(self.conf))
+                if self._archive().balancer_is_off:
+                    self._balancer_on(ceph)
+                self._storage(ceph, str(self.conf), directory).remove()
                 self.progress.say("what this archive's runs had made on the cluster is removed")
             for line in reap_leftovers(self.tmp_dir):
                 self.progress.say(line)
@@ -320,18 +325,50 @@ class Session:
             commands=self.plan.cluster.commands,
         )
 
+    def _check_same_cluster(self, fsid: str) -> None:
+        """One archive holds one cluster. Throwaway clusters are alike but never the same, which the report says.
+
+        Raises ArchiveError.
+        """
+        archive = self._archive()
+        whole = (archive.manifest(point.folder) for point in self.points if is_complete(archive, point))
+        seen = {manifest.cluster_fsid for manifest in whole if manifest is not None}
+        others = sorted(other for other in seen if other is not None and other != fsid)
+        if not others:
+            return
+        if self.use_existing:
+            raise ArchiveError(
+                f"{archive.root}: its points were measured on cluster {', '.join(others)}, but {self.conf} leads to "
+                f"cluster {fsid}; give another archive"
+            )
+        self.progress.say(
+            "the points that are there were measured on an earlier throwaway cluster: made alike, but not the same one"
+        )
+
     @contextmanager
     def _balancer_off(self, ceph: Ceph) -> Iterator[None]:
         """Switches the balancer off for the run if the plan asks for it, and on again if it was on."""
-        if not self.plan.cluster.settings.flag("disable_balancer") or not ceph.balancer_status().active:
+        left_off = self._archive().balancer_is_off
+        if not self.plan.cluster.settings.flag("disable_balancer"):
             yield
             return
+        if not ceph.balancer_status().active and not left_off:
+            yield
+            return
+        self._archive().note_balancer_off()
         ceph.balancer_off()
         try:
             yield
         finally:
-            with suppress(CephError, HostUnreachable):
-                ceph.balancer_on()
+            self._balancer_on(ceph)
+
+    def _balancer_on(self, ceph: Ceph) -> None:
+        try:
+            ceph.balancer_on()
+        except (CephError, HostUnreachable) as error:
+            self.progress.say(f"the balancer could not be switched on again, run `ceph balancer on`: {error}")
+        else:
+            self._archive().note_balancer_on()
 
     def _idle(self) -> None:
         seconds = self.plan.cluster.settings.integer("idle_duration")

@@ -30,8 +30,8 @@ from cluster.volumes import (
 from orchestrator.preflight import Finding
 
 FILL_CONNECT_S = 90.0
-SLOWEST_FILL_BYTES_PER_S = 1 << 19
-"""A volume that fills more slowly than this has stopped for good; sets the deadline of the prefill."""
+SLOWEST_BYTES_PER_S = 1 << 19
+"""A volume that fills more slowly than this has stopped for good; sets the deadline of what ends by size alone."""
 
 VERIFY_AT_ONCE = 8
 
@@ -57,6 +57,8 @@ class Storage:
     log: CommandLog
     on_ready: Callable[[Mapping[str, Any]], None]
     _prefill_s: float = 0.0
+    made_anew: bool = False
+    """Whether any volume of the need that is ready was made or filled since this call of the program began."""
     _wanted: VolumeNeed | None = None
     _resolved: VolumeNeed | None = None
 
@@ -92,6 +94,7 @@ class Storage:
             return False
         self._wanted = self._resolved = None
         self._prefill_s = 0.0
+        self.made_anew = False
         try:
             self._resolved = self._look_up(need) if need.existing else self._make(need, settings, benchmark)
             self.on_ready({**self._facts_of(self._resolved, settings), "prefill_s": self._prefill_s})
@@ -141,6 +144,7 @@ class Storage:
     ) -> None:
         """Writes the whole of every volume that is not known to be full, all at once, and verifies it."""
         empty = [found.volume for found in prepared if not found.filled]
+        self.made_anew = bool(empty)
         directory = f"{self.directory}/cbt-prefill"
         context = LaunchContext(directory, self.ceph_conf, gate=None)
         by_host: dict[str, list[LaunchedInstance]] = {}
@@ -159,7 +163,7 @@ class Storage:
         result = launch(
             [LaunchSpec(host, directory, tuple(instances)) for host, instances in by_host.items()],
             self.transports,
-            Limits(connect_s=FILL_CONNECT_S, deadline_s=120 + need.size_bytes / SLOWEST_FILL_BYTES_PER_S),
+            Limits(connect_s=FILL_CONNECT_S, deadline_s=120 + need.size_bytes / SLOWEST_BYTES_PER_S),
             cancelled=self.cancelled,
             log=self.log,
         )

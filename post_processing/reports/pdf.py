@@ -150,15 +150,17 @@ def _story(report: Report) -> Iterator[Flowable]:
     yield _heading("Performance report", _TITLE, "top", 0)
     yield Paragraph(f"Archive <b>{_markup(report.archive_name)}</b>: {_in_short(report)}", _BODY)
     yield Spacer(1, 6)
-    yield _rows_table(report.rows)
+    if report.rows:
+        yield _rows_table(report.rows)
     yield _heading("Can it be trusted?", _SECTION, "trust", 0)
-    yield _checks_table(report.checks)
+    if report.checks:
+        yield _checks_table(report.checks)
     yield _heading("Summary", _SECTION, "summary", 0)
     if report.curves:
         yield _summary_table(report.curves)
         yield Paragraph(_SUMMARY_NOTE, _CAPTION)
     else:
-        yield Paragraph("There is no workload to report.", _BODY)
+        yield Paragraph("The archive holds no points: nothing was measured, or nothing was archived yet.", _BODY)
     yield from _problems(report)
     indexed = list(enumerate(report.curves))
     for index, item in indexed:
@@ -220,9 +222,9 @@ def _drawable_curve(item: CurveReport) -> bool:
 def _in_short(report: Report) -> str:
     points = [point for item in report.curves for point in item.curve.points]
     not_whole = sum(1 for point in points if point.status != "complete")
-    said = f"{count_of(len(report.curves), 'workload')}, {count_of(len(points), 'point')}, "
     if not points:
-        return "nothing to report"
+        return "it holds no points, so there is nothing to report."
+    said = f"{count_of(len(report.curves), 'workload')}, {count_of(len(points), 'point')}, "
     return said + ("all whole." if not not_whole else f"<b>{not_whole} of them not whole</b>.")
 
 
