@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from orchestrator.version import VERSION
-from tools._launch import missing_packages_line, plain_output, put
+from tools._launch import missing_packages_line, plain_output, put, restart_in_project_environment
 
 if TYPE_CHECKING:
     import threading
@@ -31,11 +31,13 @@ EXIT_INTERRUPTED = 130
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """The command. Exit status: 0 all points complete, 1 something failed or is partial, 2 plan or usage wrong,
-    130 interrupted."""
+    """The command. Exit status: 0 all points complete, 1 something failed or is partial, 2 plan, archive or usage
+    wrong, 130 interrupted."""
     plain_output()
     arguments = _parser().parse_args(argv)
     if (line := missing_packages_line("cbt.py")) is not None:
+        if argv is None:
+            restart_in_project_environment()
         put(line, sys.stderr)
         return EXIT_USAGE
     try:
@@ -50,7 +52,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="cbt.py",
         description="Runs the benchmarks of a test plan against a Ceph cluster and archives what came out. "
         "The same command given again goes on with the points that are missing or failed.",
-        epilog="Exit status: 0 all points complete, 1 something failed or is partial, 2 plan or usage wrong, "
+        epilog="Exit status: 0 all points complete, 1 something failed or is partial, 2 plan, archive or usage wrong, "
         "130 interrupted.",
     )
     parser.add_argument("plan", type=Path, metavar="test.yaml", help="the test plan (docs/plan.md)")
@@ -176,7 +178,7 @@ def _check(session: Session) -> int:
 
 
 def _run(session: Session, arguments: argparse.Namespace, cancelled: threading.Event) -> int:
-    from archive.files import ArchiveError
+    from archive.files import ArchiveError, ArchiveFull
     from archive.writer import ArchiveWriter
     from cluster.ceph import CephError
     from cluster.deploy import DeployError
@@ -190,7 +192,12 @@ def _run(session: Session, arguments: argparse.Namespace, cancelled: threading.E
         raise TypeError("the archive's path was checked before")
     say = session.progress.say
     try:
-        with ArchiveWriter.open(root, plan_text=session.plan.shown_text, plan_digest=session.plan.digest) as archive:
+        opened = ArchiveWriter.open(root, plan_text=session.plan.shown_text, plan_digest=session.plan.digest)
+    except ArchiveError as error:
+        say(f"cbt.py: {error}")
+        return EXIT_NOT_WHOLE if isinstance(error, ArchiveFull) else EXIT_USAGE
+    try:
+        with opened as archive:
             session.archive = archive
             archive.log.note(f"begin: cbt.py {VERSION}, plan {session.plan.source}")
             if arguments.cleanup:
@@ -199,15 +206,13 @@ def _run(session: Session, arguments: argparse.Namespace, cancelled: threading.E
             if _all_there(archive, session.points):
                 say(f"{root}: all {len(session.points)} points are complete already; nothing is run again")
                 _print_table(root)
+                _make_report(session, root)
                 return EXIT_COMPLETE
             counts = session.run()
             archive.log.note(f"end: {counts.complete} complete, {counts.partial} partial, {counts.failed} failed")
         session.progress.close()
         _print_table(root)
-        if any(point.settings.get("create_report") for point in session.points):
-            from tools.generate_performance_report import main as make_report
-
-            make_report(["--archive", str(root)])
+        _make_report(session, root)
         return EXIT_COMPLETE if counts.whole else EXIT_NOT_WHOLE
     except PreflightFailed as error:
         for finding in error.findings:
@@ -240,10 +245,18 @@ def _all_there(archive: ArchiveWriter, points: Sequence[RunPoint]) -> bool:
     return done == len(points)
 
 
+def _make_report(session: Session, root: Path) -> None:
+    """The report beside the archive, where the plan asks for it (create_report)."""
+    if any(point.settings.get("create_report") for point in session.points):
+        from tools.generate_performance_report import main as make_report
+
+        make_report(["--archive", str(root)])
+
+
 def _print_table(root: Path) -> None:
     from orchestrator.progress import table
     from post_processing.load import NotAnArchive, load_archive
-    from post_processing.summary import HEADER, summary_rows
+    from post_processing.summary import HEADER, doubtful_peaks_line, summary_rows
 
     try:
         loaded = load_archive(root)
@@ -251,6 +264,8 @@ def _print_table(root: Path) -> None:
         put(f"cbt.py: {error}", sys.stderr)
         return
     put("\n" + table(list(summary_rows(loaded)), HEADER), sys.stdout)
+    if (line := doubtful_peaks_line(loaded)) is not None:
+        put(line, sys.stdout)
     for problem in loaded.problems:
         put(f"problem: {problem}", sys.stdout)
     put(f"\nresults: {root}", sys.stdout)

@@ -72,6 +72,7 @@ class FoundPoint:
     health_after: Mapping[str, Any] | None = None
     versions: Mapping[str, Mapping[str, str]] | None = None
     notes: tuple[str, ...] = ()
+    cluster_fsid: str | None = None
 
     def read(self, name: str) -> bytes:
         """A raw file of the point. Raises UnreadableFile."""

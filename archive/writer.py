@@ -67,9 +67,15 @@ class ArchiveWriter:
         with space_checked(root):
             _make_root(root)
             _refuse_foreign(root)  # before the lock file is made, so that a foreign folder stays as it is
+            was_there = (root / LOCK_NAME).exists()
             lock = _take_lock(root)
             try:
-                _refuse_foreign(root)  # again: it may have changed before the lock was ours
+                try:
+                    _refuse_foreign(root)  # again: it may have changed before the lock was ours
+                except ArchiveError:
+                    if not was_there:
+                        (root / LOCK_NAME).unlink(missing_ok=True)
+                    raise
                 _bind_to_plan(root, plan_text, plan_digest)
                 shutil.rmtree(root / STAGING, ignore_errors=True)
                 return cls(root, lock, LogFile(root / LOG_NAME))

@@ -34,6 +34,7 @@ _DIRECTIONS: Final = ("read", "write", "trim", "mixed")  # "mixed" with unified_
 _MIXED: Final = frozenset({"rw", "randrw"})
 _TRIM_AND_WRITE: Final = frozenset({"trimwrite", "randtrimwrite"})
 _OPERATIONS: Final = _MIXED | _TRIM_AND_WRITE | {"read", "write", "randread", "randwrite", "trim", "randtrim"}
+_WHY_NO_LATENCY: Final = "(disable_clat or gtod_reduce set, or the volume was done before the ramp ended?)"
 _ALL_CLIENTS: Final = "All clients"
 
 _LATENCY_UNITS: Final = (("_ns", 1), ("_us", 1_000), ("_ms", 1_000_000), ("", 1_000))
@@ -303,7 +304,7 @@ def _measurement(
     stddev = _number(completion, "stddev", f"{where} clat", _MAX_LATENCY_NS / unit_ns) * unit_ns
     count = _latency_count(completion, total_ios, where, notes, in_flight)
     if mean == 0:
-        raise OutputError(f"{where}: {total_ios} I/Os but no completion latency {_NO_LATENCY}")
+        raise OutputError(f"{where}: {total_ios} I/Os but no completion latency {_WHY_NO_LATENCY}")
     total, total_unit_ns = _latency(section, "lat")
     total_mean = total_stddev = None
     if total is not None:
@@ -344,7 +345,7 @@ def _latency_count(latency: Mapping[str, Any], total_ios: int, where: str, notes
         return total_ios
     count = _count(latency["N"], f"{where} clat N")
     if count == 0:
-        raise OutputError(f"{where}: {total_ios} I/Os but no completion latency {_NO_LATENCY}")
+        raise OutputError(f"{where}: {total_ios} I/Os but no completion latency {_WHY_NO_LATENCY}")
     if abs(count - total_ios) > max(0.01 * total_ios, in_flight):
         notes.append(f"{where}: latencies of {count} I/Os, but {total_ios} I/Os were done")
     return count

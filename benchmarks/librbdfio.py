@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -139,7 +140,7 @@ class LibrbdFio:
         if not prefill:
             return None
         size = self._size_bytes(settings)
-        block = min(prefill.integer("blocksize"), size)
+        block = self._prefill_block(prefill.integer("blocksize"), size)
         jobs = prefill.integer("numjobs")
         argv = [*self._fio(settings), *self._image(volume, settings)]
         argv += ["--rw=write", "--direct=1", f"--bs={block}B", f"--iodepth={PREFILL_IODEPTH}"]
@@ -147,6 +148,9 @@ class LibrbdFio:
             argv += [f"--numjobs={jobs}", f"--size={size // jobs}", f"--offset_increment={size // jobs}"]
         argv += ["--end_fsync=1", "--output-format=json", f"--name=prefill-{volume.index}"]
         return InstanceCommand(tuple(argv), self._environment(context))
+
+    def empties_volumes(self, settings: Settings) -> bool:
+        return "trim" in settings.text("mode")
 
     def ready_marks(self, instance: Instance) -> int:
         return instance.numjobs
@@ -171,6 +175,13 @@ class LibrbdFio:
     @staticmethod
     def _size_bytes(settings: Settings) -> int:
         return settings.integer("vol_size") * MEBIBYTE
+
+    @staticmethod
+    def _prefill_block(wanted: int, size: int) -> int:
+        """A block that divides the volume: fio leaves out a last piece that is smaller than a block."""
+        block = math.gcd(wanted, size)
+        # Odd sizes have nothing to speak of in common with the volume; a mebibyte always divides it.
+        return block if block >= min(wanted, MEBIBYTE) else MEBIBYTE
 
     @staticmethod
     def _depths(settings: Settings, places: int) -> tuple[int, ...]:

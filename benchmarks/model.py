@@ -184,6 +184,10 @@ class RunnableBenchmark(Benchmark, Protocol):
         """The command that writes the whole of a volume this run created; None when the plan wants none."""
         ...
 
+    def empties_volumes(self, settings: Settings) -> bool:
+        """Whether a point with these settings leaves volumes with data that is no longer there (trim)."""
+        ...
+
     def ready_marks(self, instance: Instance) -> int:
         """How many times the instance reaches the gate (0: it has no second barrier)."""
         ...

@@ -225,6 +225,31 @@ class ImageUsage:
 
 
 @dataclass(frozen=True, slots=True)
+class ClusterSpace:
+    """What `ceph df` says. Raw bytes count every copy; `pool_max_avail_bytes` is what clients can still write to each
+    pool, copies and the full ratio already reckoned in. `total_bytes` is 0 until the manager has heard from OSDs."""
+
+    total_bytes: int
+    available_bytes: int
+    pool_max_avail_bytes: Mapping[str, int]
+
+    @staticmethod
+    def read(answer: Answer) -> ClusterSpace:
+        """Raises MalformedAnswer."""
+        stats = answer.at("stats")
+        return ClusterSpace(
+            total_bytes=stats.at("total_bytes").integer(),
+            available_bytes=stats.at("total_avail_bytes").integer(),
+            pool_max_avail_bytes=MappingProxyType(
+                {
+                    pool.at("name").text(): int(pool.at("stats").at("max_avail").number())
+                    for pool in answer.at("pools").items()
+                }
+            ),
+        )
+
+
+@dataclass(frozen=True, slots=True)
 class CacheSetting:
     """librbd's cache as a client with this conf opens this image. `sources` maps each option to where it was set:
     config (defaults, conf file, or the monitors' database), pool, or image."""
@@ -296,6 +321,8 @@ class Ceph:
             argv += ["--connect-timeout", str(max(1, min(self._connect_timeout_s, int(limit))))]
         # Should this program be killed, nobody else ends a call that waits for monitors that never answer.
         argv += ["--rados-mon-op-timeout", str(max(1, int(limit)))]
+        if tool != "ceph":  # these speak to OSDs, which may be gone while the monitors answer
+            argv += ["--rados-osd-op-timeout", str(max(1, int(limit)))]
         # The format goes last but before nothing else: `rbd` takes it only after its subcommand.
         argv += ["--format", "json", *words] if json and tool == "ceph" else [*words]
         if json and tool != "ceph":
@@ -354,6 +381,16 @@ class Ceph:
 
     def df(self) -> Json:
         return self.raw("df")
+
+    def space(self) -> ClusterSpace:
+        return self.ask("ceph", "df", read=ClusterSpace.read)
+
+    def ask_as(self, client_name: str, pool: str | None) -> None:
+        """One small question as another client: reading the list of images in `pool`, or only the monitors (None)."""
+        if pool is None:
+            self.run("ceph", "--id", client_name, "fsid")
+        else:
+            self.run("rbd", "ls", "--pool", pool, "--id", client_name)
 
     def config_dump(self) -> Json:
         """The monitors' configuration database; values whose name looks like a secret are replaced."""

@@ -11,12 +11,12 @@ import os
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 Kind = Literal["pool", "image", "erasure_profile", "crush_rule", "folder"]
-Mark = Literal["intended", "created", "filled", "removed"]
+Mark = Literal["intended", "created", "filled", "emptied", "removed"]
 
 
 class LedgerError(Exception):
@@ -41,7 +41,7 @@ class Thing:
 class Entry:
     """A thing of this run. `ident` is what the cluster itself calls it (pool id, image id): a thing of the same name
     with another one is somebody else's. `created` is False while only the intention was written down; `filled` when
-    the whole image was seen to be written."""
+    the whole image was seen to be written, and nothing discarded from it since."""
 
     thing: Thing
     ident: str = ""
@@ -69,6 +69,10 @@ class Ledger:
 
     def filled(self, thing: Thing) -> None:
         self._append("filled", thing)
+
+    def emptied(self, thing: Thing) -> None:
+        """To be called before parts of a filled image are discarded: it counts as filled no longer."""
+        self._append("emptied", thing)
 
     def removed(self, thing: Thing) -> None:
         self._append("removed", thing)
@@ -155,3 +159,5 @@ class Ledger:
             self._entries[thing] = Entry(thing, ident, created=True)
         elif mark == "filled" and (entry := self._entries.get(thing)) is not None:
             self._entries[thing] = Entry(thing, entry.ident, created=True, filled=True)
+        elif mark == "emptied" and (entry := self._entries.get(thing)) is not None:
+            self._entries[thing] = replace(entry, filled=False)

@@ -150,6 +150,24 @@ def verify_filled(ceph: Ceph, ledger: Ledger, volume: Volume) -> None:
     ledger.filled(_thing(ceph.fsid(), volume))
 
 
+def mark_emptied(ceph: Ceph, ledger: Ledger, volumes: Sequence[Volume]) -> None:
+    """Writes down that these images of this run are full no longer, to be called before that comes true."""
+    for volume in volumes:
+        ledger.emptied(_thing(ceph.fsid(), volume))
+
+
+def unwritten_bytes(ceph: Ceph, need: VolumeNeed) -> tuple[int, ...]:
+    """How much each volume of a need will still take (bytes, one copy), what its image holds already taken off."""
+    present = set(ceph.images(need.pool)) if need.pool in ceph.pools() else set()
+
+    def look(volume: Volume) -> int:
+        if volume.image not in present:
+            return need.size_bytes
+        return max(0, need.size_bytes - ceph.image_usage(volume.pool, volume.image).used_bytes)
+
+    return tuple(_at_once(look, need.volumes))
+
+
 def _is_ours(ceph: Ceph, ledger: Ledger, fsid: str, volume: Volume) -> bool:
     entry = ledger.find(_thing(fsid, volume))
     if entry is None:

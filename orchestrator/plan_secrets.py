@@ -19,7 +19,8 @@ _URL_PASSWORD = re.compile(r"""([a-z][a-z0-9+.-]*://[^\s/:@'"]*:)[^\s/'"]+(?=@)"
 
 
 def redacted(document: Document) -> str:
-    """The document's text, every secret value and every password in a URL replaced by REDACTED; it reads back as the same plan otherwise."""
+    """The document's text, every secret value and every password in a URL replaced by REDACTED; it reads back as the
+    same plan otherwise."""
     text = document.text
     if document.root is not None:
         spans = {(scalar.start, scalar.end) for scalar in _secrets(document.root, (), secret=False)}

@@ -215,6 +215,8 @@ class Runner:
             before = self.health.before()
             if self.storage.make_ready(need, point.settings, benchmark):
                 self._settle(before)
+            if benchmark.empties_volumes(point.settings):
+                self.storage.spoil()
         except StorageError as error:
             self._unready[need] = f"its volumes could not be made ready: {error}"
             return self._unready[need]

@@ -34,7 +34,7 @@ from orchestrator.monitoring import Monitoring, check_profiles, find_watches
 from orchestrator.preflight import HOSTS_AT_ONCE, Finding, as_runnable, check_clients, check_plan, gather
 from orchestrator.progress import Progress
 from orchestrator.runner import ClusterGone, Counts, Health, Interrupted, Runner, health_facts, is_complete
-from orchestrator.storage import Storage
+from orchestrator.storage import Storage, throwaway_capacity
 from orchestrator.version import VERSION
 
 DEFAULT_CONF = Path("/etc/ceph/ceph.conf")
@@ -160,7 +160,8 @@ class Session:
 
     def _check_cluster(self) -> list[Finding]:
         if not self.use_existing:
-            return [Finding("throwaway cluster", text) for text in check_deploy(self._spec(), self._head)]
+            deploy = [Finding("throwaway cluster", text) for text in check_deploy(self._spec(), self._head)]
+            return deploy + self._check_throwaway_capacity()
         ceph = self._ceph(str(self.conf))
         try:
             status = ceph.status()
@@ -178,12 +179,37 @@ class Session:
             findings.append(Finding("ceph health", f"{status.health}: {checks}", warning=True))
         if work := status.background_work():
             findings.append(Finding("ceph", f"the cluster is busy with itself: {', '.join(work)}", warning=True))
-        return findings + self._storage(ceph, str(self.conf), self.working_directory(None)).check(self._needs())
+        return findings + self._storage(ceph, str(self.conf), self.working_directory(None)).check(
+            self._needs(), self._ceph_clients(), together=not self.plan.cluster.settings.flag("rebuild_every_test")
+        )
 
     def _needs(self) -> tuple[VolumeNeed, ...]:
         """Every different need for volumes, in the plan's order."""
         needs = (self.runnable[point.benchmark].need(point.settings, self.clients) for point in self.points)
         return tuple(dict.fromkeys(needs))
+
+    def _ceph_clients(self) -> tuple[tuple[str, str], ...]:
+        """The Ceph clients that the load comes from, each with the pools it uses."""
+        return tuple(
+            dict.fromkeys(
+                (name, self.runnable[point.benchmark].need(point.settings, self.clients).pool)
+                for point in self.points
+                if (name := point.settings.optional_text("clientname")) is not None
+            )
+        )
+
+    def _check_throwaway_capacity(self) -> list[Finding]:
+        spec, cluster = self._spec(), self.plan.cluster
+        if spec.devices:
+            return []  # their size is not known here
+        return throwaway_capacity(
+            self._needs(),
+            cluster.pool_profiles,
+            cluster.erasure_profiles,
+            spec.osd_count,
+            spec.osd_size_bytes,
+            together=not cluster.settings.flag("rebuild_every_test"),
+        )
 
     # ---- the run ----
 
@@ -437,9 +463,12 @@ class Session:
         remote = [host for host in hosts.values() if not host.is_local()]
         options = SshOptions(accept_new_host_keys=self.choices.accept_new_host_keys)
         findings = []
+        needed = {*self.clients, self.plan.cluster.head.name if self.plan.cluster.head else None}
         for host, reached in connect_all(remote, options, self._log(), self.progress.say).items():
             if isinstance(reached, HostUnreachable):
-                findings.append(Finding(f"host {host.name}", str(reached).removeprefix(f"{host.name}: ")))
+                text = str(reached).removeprefix(f"{host.name}: ")
+                # A host that is only watched by monitors is not worth a run.
+                findings.append(Finding(f"host {host.name}", text, warning=host.name not in needed))
             else:
                 self._transports[host.name] = reached
         return findings

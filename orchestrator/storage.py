@@ -9,8 +9,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-from benchmarks.model import LaunchContext, RunnableBenchmark, Volume, VolumeNeed
+from benchmarks.model import LaunchContext, OutputError, RunnableBenchmark, Volume, VolumeNeed
 from benchmarks.options import Settings
+from cluster.capacity import Demand, capacity_findings, raw_per_byte, throwaway_capacity_problem
 from cluster.ceph import Ceph, CephError
 from cluster.command import Command
 from cluster.command_log import CommandLog
@@ -22,9 +23,11 @@ from cluster.volumes import (
     ExistingVolumes,
     PreparedVolume,
     check_images,
+    mark_emptied,
     pools_needed,
     prepare_images,
     resolve_existing,
+    unwritten_bytes,
     verify_filled,
 )
 from orchestrator.preflight import Finding
@@ -56,7 +59,10 @@ class Storage:
     cancelled: threading.Event
     log: CommandLog
     on_ready: Callable[[Mapping[str, Any]], None]
+    stale: bool = False
+    """A point emptied the volumes that are ready: they are filled again before the next one."""
     _prefill_s: float = 0.0
+    _trim_noticed: bool = False
     made_anew: bool = False
     """Whether any volume of the need that is ready was made or filled since this call of the program began."""
     _wanted: VolumeNeed | None = None
@@ -69,14 +75,26 @@ class Storage:
             raise TypeError("nothing was made ready yet")
         return self._resolved
 
-    def check(self, needs: Iterable[VolumeNeed]) -> list[Finding]:
-        """What would stop `make_ready` for these needs; changes nothing."""
+    def check(
+        self, needs: Sequence[VolumeNeed], clients: Iterable[tuple[str, str]] = (), *, together: bool = True
+    ) -> list[Finding]:
+        """What would stop `make_ready` for these needs; changes nothing.
+
+        `clients`: name and pool of the Ceph clients that the load comes from. `together`: the images of all needs are
+        there at the same time; otherwise each need's are removed before the next.
+        """
         findings: dict[str, Finding] = {}
         try:
+            findings |= {text: Finding("clientname", text) for text in self._client_problems(clients)}
             for need in needs:
                 problems, notices = self._look(need)
                 findings |= {text: Finding("volumes", text) for text in problems}
                 findings |= {text: Finding("volumes", text, warning=True) for text in notices}
+            if all(finding.warning for finding in findings.values()):
+                for group in [needs] if together else [[need] for need in needs]:
+                    problems, notices = capacity_findings(self._demands(group), self.ceph.space())
+                    findings |= {text: Finding("capacity", text) for text in problems}
+                    findings |= {text: Finding("capacity", text, warning=True) for text in notices}
         except (CephError, HostUnreachable, LedgerError) as error:
             findings[str(error)] = Finding("volumes", str(error))
         return list(findings.values())
@@ -88,9 +106,53 @@ class Storage:
         specs = pools_needed(need, self.pool_profiles, self.erasure_profiles)
         return [*check_pools(self.ceph, self.ledger, specs), *check_images(self.ceph, self.ledger, need)], ()
 
+    def _client_problems(self, clients: Iterable[tuple[str, str]]) -> list[str]:
+        """Whether the benchmark's own Ceph clients get in: this program asks as another one."""
+        pools = self.ceph.pools()
+        problems = []
+        for name, pool in clients:
+            try:
+                if pool in pools or name != "admin":
+                    self.ceph.ask_as(name, pool if pool in pools else None)
+            except CephError as error:
+                problems.append(f"the benchmark's Ceph client {name!r} (option clientname) does not get in: {error}")
+        return problems
+
+    def _demands(self, needs: Iterable[VolumeNeed]) -> list[Demand]:
+        """What the images of these needs will still take; of needs that share an image, the greater."""
+        pools = self.ceph.pools()
+        demands: dict[tuple[str, str], Demand] = {}
+        for need in needs:
+            if need.existing:
+                continue
+            spec = pools_needed(need, self.pool_profiles, self.erasure_profiles)[-1]
+            present = pools.get(spec.name)
+            factor = raw_per_byte(spec, None if present is None else present.size)
+            sizes = unwritten_bytes(self.ceph, need)
+            for volume, size_bytes in zip(need.volumes, sizes, strict=True):
+                _keep_greater(demands, volume, Demand(spec.name, size_bytes, factor))
+        return list(demands.values())
+
+    def spoil(self) -> None:
+        """To be called before a point that discards data (trim): what is ready now counts as full no longer.
+
+        Raises StorageError.
+        """
+        need = self.resolved
+        if need.existing:
+            if not self._trim_noticed:
+                self.notice("reads after this trim are of unwritten data: existing images are not filled again")
+            self._trim_noticed = True
+            return
+        try:
+            mark_emptied(self.ceph, self.ledger, need.volumes)
+        except (CephError, LedgerError, HostUnreachable) as error:
+            raise StorageError(str(error)) from None
+        self.stale = True
+
     def make_ready(self, need: VolumeNeed, settings: Settings, benchmark: RunnableBenchmark) -> bool:
         """Makes, fills and verifies what the need names; False when it was ready already. Raises StorageError."""
-        if need == self._wanted:
+        if need == self._wanted and not self.stale:
             return False
         self._wanted = self._resolved = None
         self._prefill_s = 0.0
@@ -101,6 +163,7 @@ class Storage:
         except (CephError, LedgerError, CommandFailed, HostUnreachable) as error:
             raise StorageError(str(error)) from None
         self._wanted = need
+        self.stale = False
         return True
 
     def remove(self) -> None:
@@ -175,10 +238,32 @@ class Storage:
             for instance in outcome.instances:
                 if instance.exit_status != 0:
                     raise StorageError(self._why_not_filled(directory, host, instance, need))
+                self._verify_written(directory, host, instance.number, need, benchmark)
         for host in by_host:
             self.transports[host].remove(directory)
         with ThreadPoolExecutor(VERIFY_AT_ONCE, thread_name_prefix="verify") as pool:
             list(pool.map(lambda volume: verify_filled(self.ceph, self.ledger, volume), empty))
+
+    def _verify_written(
+        self, directory: str, host: str, number: int, need: VolumeNeed, benchmark: RunnableBenchmark
+    ) -> None:
+        """Sees from the prefill's own account that it wrote every byte: Ceph only tells which objects are there, and
+        one byte makes an object. Raises StorageError with the figures."""
+        volume = next(v for v in need.volumes if v.host == host and v.index == number)
+        output = self.transports[host].run(Command(("cat", f"{directory}/output.{number}"), timeout_s=60))
+        if not output.ok:
+            raise StorageError(f"filling {volume.image} from {host}: {output.problem()}")
+        try:
+            sample, _ = benchmark.parse(output.stdout)
+        except OutputError as error:
+            raise StorageError(f"filling {volume.image} from {host}: {error}") from None
+        ios = sum(m.total_ios for m in sample.measurements if m.direction == "write")
+        written = ios * (sample.block_size_bytes or 0)
+        if written != need.size_bytes or sample.error:
+            raise StorageError(
+                f"filling {volume.image} from {host}: {written} of {need.size_bytes} bytes were written "
+                f"({ios} writes of {sample.block_size_bytes} bytes, error {sample.error}); nothing is measured on it"
+            )
 
     def _why_not_filled(self, directory: str, host: str, instance: InstanceOutcome, need: VolumeNeed) -> str:
         volume = next(v for v in need.volumes if v.host == host and v.index == instance.number)
@@ -211,3 +296,35 @@ class Storage:
                 "sources": dict(cache.sources),
             },
         }
+
+
+def throwaway_capacity(
+    needs: Sequence[VolumeNeed],
+    pool_profiles: Mapping[str, Settings],
+    erasure_profiles: Mapping[str, Settings],
+    osd_count: int,
+    osd_size_bytes: int,
+    *,
+    together: bool,
+) -> list[Finding]:
+    """Whether images fit into a throwaway cluster that is still to be made. `together` as in Storage.check."""
+    found: dict[str, Finding] = {}
+    for group in [needs] if together else [[need] for need in needs]:
+        demands: dict[tuple[str, str], Demand] = {}
+        for need in (need for need in group if not need.existing):
+            try:
+                spec = pools_needed(need, pool_profiles, erasure_profiles)[-1]
+            except CephError as error:
+                return [Finding("volumes", str(error))]
+            for volume in need.volumes:
+                _keep_greater(demands, volume, Demand(spec.name, need.size_bytes, raw_per_byte(spec)))
+        if (text := throwaway_capacity_problem(demands.values(), osd_count, osd_size_bytes)) is not None:
+            found[text] = Finding("capacity", text)
+    return list(found.values())
+
+
+def _keep_greater(demands: dict[tuple[str, str], Demand], volume: Volume, demand: Demand) -> None:
+    """An image that two needs share is made anew between them: it takes room once."""
+    key = (volume.pool, volume.image)
+    if key not in demands or demands[key].raw_bytes < demand.raw_bytes:
+        demands[key] = demand

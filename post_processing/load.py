@@ -133,6 +133,7 @@ def _load_point(found: FoundPoint, results_file_root: str, problems: list[Proble
         health_before=found.health_before,
         health_after=found.health_after,
         closed_loop=not found.settings.get("rate_iops"),
+        cluster_fsid=found.cluster_fsid,
     )
     return _Loaded(
         found,

@@ -154,7 +154,13 @@ def _checks(loaded: LoadedArchive) -> list[Check]:
         checks.append(Check("Run", "look", "its last call did not come to its end, or is still running"))
     if loaded.facts.preconditioning:
         checks.append(_preconditioning_check(loaded.facts.preconditioning))
-    checks += [_overlap_check(points), _little_check(points), _health_check(points), _cache_check(loaded)]
+    checks += [
+        _cluster_check(points),
+        _overlap_check(points),
+        _little_check(points),
+        _health_check(points),
+        _cache_check(loaded),
+    ]
     return checks
 
 
@@ -173,6 +179,24 @@ def _preconditioning_check(points: Sequence[ResultPoint]) -> Check:
     if not bad:
         return Check("Preconditioning", "good", f"{count_of(len(points), 'point')} ran whole")
     return Check("Preconditioning", "bad", f"{len(bad)} of {len(points)} did not run whole: {bad[0].reason}")
+
+
+def cluster_fsids(points: Sequence[ResultPoint]) -> tuple[str, ...]:
+    """The clusters that these points were measured on, in the points' order; failed points measured nothing."""
+    return tuple(dict.fromkeys(p.cluster_fsid for p in points if p.cluster_fsid and p.status != "failed"))
+
+
+def _cluster_check(points: Sequence[ResultPoint]) -> Check:
+    fsids = cluster_fsids(points)
+    if not fsids:
+        return Check("One cluster", "unknown", "not recorded")
+    if len(fsids) > 1:
+        where = f"points were measured on {len(fsids)} different clusters (fsids {', '.join(fsids)})"
+        return Check("One cluster", "look", f"{where}: a curve may mix them")
+    unknown = sum(1 for p in points if not p.cluster_fsid and p.status != "failed")
+    if unknown:
+        return Check("One cluster", "unknown", f"{fsids[0]}, but not recorded for {count_of(unknown, 'point')}")
+    return Check("One cluster", "good", f"every point was measured on {fsids[0]}")
 
 
 def _overlap_check(points: Sequence[ResultPoint]) -> Check:

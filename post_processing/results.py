@@ -57,6 +57,8 @@ class ResultPoint:
     health_after: Mapping[str, Any] | None = None
     closed_loop: bool = True
     """False when the load was limited from outside (rate_iops), so that Little's law says nothing."""
+    cluster_fsid: str | None = None
+    """The cluster it was measured on; None when it is not recorded."""
 
     @property
     def label(self) -> str:

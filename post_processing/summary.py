@@ -7,9 +7,22 @@ from collections.abc import Iterator
 
 from post_processing.curve import read_curve
 from post_processing.load import LoadedArchive
-from post_processing.results import ResponseCurve, ResultPoint
+from post_processing.results import OVERLAP_WHOLE, ResponseCurve, ResultPoint
 
 HEADER = ("workload", "operation", "complete", "partial", "failed", "peak throughput", "latency there", "at depth")
+
+DOUBTFUL_MARK = " *"
+
+
+def doubtful_peaks_line(loaded: LoadedArchive) -> str | None:
+    """What the mark beside a peak means; None when no peak bears it."""
+    peaks = [read_curve(curve).peak for curve in loaded.curves]
+    if not any(peak is not None and peak.doubtful_overlap for peak in peaks):
+        return None
+    return (
+        f"{DOUBTFUL_MARK.strip()} the instances of this point measured together for less than {OVERLAP_WHOLE:.0%} of "
+        "the time: its throughput may be too high"
+    )
 
 
 def summary_rows(loaded: LoadedArchive) -> Iterator[tuple[str, ...]]:
@@ -44,7 +57,7 @@ def _peak(curve: ResponseCurve) -> tuple[str, str, str]:
     throughput = curve.throughput(peak.numbers)
     figure = f"{throughput:,.1f}" if curve.in_bandwidth else f"{throughput:,.0f}"
     return (
-        f"{figure} {curve.throughput_unit}",
+        f"{figure} {curve.throughput_unit}{DOUBTFUL_MARK if peak.doubtful_overlap else ''}",
         f"{peak.numbers.latency_mean_ns / 1e6:.2f} ms",
         peak.label,
     )

@@ -14,6 +14,9 @@ from typing import TextIO
 OLDEST_PYTHON = (3, 11)
 PACKAGES = (("yaml", "PyYAML"), ("paramiko", "paramiko"), ("reportlab", "reportlab"), ("tabulate", "tabulate"))
 """Module and the package it comes in: what the commands cannot start without."""
+PROJECT = Path(__file__).resolve().parent.parent
+_RESTARTED = "CBT_RESTARTED_IN_VENV"
+"""Set for the restarted command, so that an incomplete .venv does not restart it for ever."""
 
 
 def missing_packages_line(command: str, packages: Sequence[tuple[str, str]] = PACKAGES) -> str | None:
@@ -26,6 +29,17 @@ def missing_packages_line(command: str, packages: Sequence[tuple[str, str]] = PA
     if not lacking:
         return None
     return f"{command}: {python} lacks {', '.join(lacking)}: {remedy}, or pip install {' '.join(lacking)}"
+
+
+def restart_in_project_environment(root: Path = PROJECT) -> None:
+    """Goes on as the same command under the project's own .venv, which has what this Python lacks. Comes back when
+    there is none, when this is it, or when it was tried already."""
+    tried = os.environ.pop(_RESTARTED, None)
+    python = root / ".venv/bin/python"
+    if tried or not os.access(python, os.X_OK) or Path(sys.prefix).resolve() == (root / ".venv").resolve():
+        return
+    with suppress(OSError):
+        os.execve(python, [str(python), *sys.orig_argv[1:]], {**os.environ, _RESTARTED: "1"})  # noqa: S606 - our own words, no shell
 
 
 def plain_output() -> None:

@@ -14,7 +14,7 @@ if __package__ in (None, ""):  # started as a file: the project's folder takes t
     sys.path[0] = str(Path(__file__).resolve().parent.parent)
 
 from tools._arguments import parser, spellings
-from tools._launch import missing_packages_line, plain_output
+from tools._launch import missing_packages_line, plain_output, restart_in_project_environment
 
 if TYPE_CHECKING:
     from post_processing.load import LoadedArchive
@@ -30,6 +30,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     plain_output()
     arguments = _parser().parse_args(argv)
     if (line := missing_packages_line(COMMAND, (("reportlab", "reportlab"),))) is not None:
+        if argv is None:
+            restart_in_project_environment()
         print(line, file=sys.stderr)
         return EXIT_USAGE
     return _make(arguments)

@@ -126,6 +126,7 @@ def _point(root: Path, folder: str, manifest: PointManifest) -> FoundPoint:
         health_after=manifest.health_after,
         versions=manifest.versions,
         notes=manifest.notes,
+        cluster_fsid=manifest.cluster_fsid if isinstance(manifest.cluster_fsid, str) else None,
     )
 
 

@@ -13,7 +13,7 @@ from typing import Any, BinaryIO, Final
 
 from post_processing.combine import Numbers
 from post_processing.curve import KNEE_METHOD, AtLoad
-from post_processing.report import CurveReport, Report
+from post_processing.report import CurveReport, Report, cluster_fsids
 from post_processing.results import ResultPoint
 
 SCHEMA: Final = 1
@@ -41,6 +41,7 @@ def document(report: Report) -> dict[str, Any]:
         "schema": SCHEMA,
         "archive": report.archive_name,
         "knee_method": KNEE_METHOD,
+        "cluster_fsids": list(cluster_fsids([point for item in report.curves for point in item.curve.points])),
         "curves": [_curve(curve) for curve in report.curves],
         "problems": [{"where": problem.where, "reason": problem.reason} for problem in report.problems],
     }

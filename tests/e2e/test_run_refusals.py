@@ -59,8 +59,8 @@ def test_wrong_use_is_told_in_one_line_and_makes_nothing(tmp_path: Path) -> None
         "is a folder, not a file": (2, "-a", archive, tmp_path),
         "is empty": (2, "-a", archive, tmp_path / "empty.yaml"),
         "--keep-cluster is for a throwaway cluster": (2, "--keep-cluster", "-a", archive, plan),
-        "cannot be an archive; give a folder": (1, "-a", tmp_path / "a file", plan),
-        "the folder cannot be made": (1, "-a", "/proc/archive", plan),
+        "cannot be an archive; give a folder": (2, "-a", tmp_path / "a file", plan),
+        "the folder cannot be made": (2, "-a", "/proc/archive", plan),
     }
     for text, (status, *words) in calls.items():
         done = cbt(*words)
@@ -96,12 +96,12 @@ def test_an_archive_belongs_to_one_plan_and_one_run_at_a_time(tmp_path: Path, co
     with Running("-a", archive, "-c", conf, plan) as first:
         first.wait_for_instances(1)
         second = cbt("-a", archive, "-c", conf, plan)
-        assert (second.status, len(second.err.splitlines())) == (1, 1), second.err
+        assert (second.status, len(second.err.splitlines())) == (2, 1), second.err
         assert f"another run is writing this archive (pid {first.process.pid} on " in second.err
         assert first.finish().status == 0
     before = fingerprint(archive / "results")
     refused = cbt("-a", archive, "-c", conf, other)
-    assert (refused.status, len(refused.err.splitlines())) == (1, 1)
+    assert (refused.status, len(refused.err.splitlines())) == (2, 1)
     assert "was begun with another plan" in refused.err
     assert fingerprint(archive / "results") == before
 
@@ -109,7 +109,7 @@ def test_an_archive_belongs_to_one_plan_and_one_run_at_a_time(tmp_path: Path, co
     foreign.mkdir()
     (foreign / "thesis.tex").write_text("years of work")
     refused = cbt("-a", foreign, "-c", conf, plan)
-    assert (refused.status, len(refused.err.splitlines())) == (1, 1)
+    assert (refused.status, len(refused.err.splitlines())) == (2, 1)
     assert "thesis.tex" in refused.err
     assert [path.name for path in foreign.iterdir()] == ["thesis.tex"]
 

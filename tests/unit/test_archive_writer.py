@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 from pathlib import Path, PurePosixPath
 
 import pytest
 
+from archive import writer
 from archive.files import ArchiveError, ArchiveFull, space_checked, write_whole
 from archive.log import LogFile
 from archive.manifest import ManifestError, PointManifest, Status
@@ -118,9 +120,49 @@ def test_monitors_folders_go_with_their_point(tmp_path: Path, folder: PurePosixP
 
 def test_another_plan_is_refused(tmp_path: Path) -> None:
     """An archive holds the results of one plan."""
-    open_archive(tmp_path).close()
+    with open_archive(tmp_path) as archive:
+        commit(archive, "numbers")
     with pytest.raises(ArchiveError, match="another plan"):
         open_archive(tmp_path, "d2")
+
+
+def test_what_was_made_on_a_cluster_binds_the_archive_too(tmp_path: Path) -> None:
+    """The ledger of a plan is needed to remove what it made, so another plan does not take its place."""
+    with open_archive(tmp_path) as archive:
+        archive.ledger_path.write_text('{"mark": "intended"}\n')
+    with pytest.raises(ArchiveError, match="another plan"):
+        open_archive(tmp_path, "d2")
+
+
+def test_a_plan_without_any_result_makes_way_for_another(tmp_path: Path) -> None:
+    """A plan that preflight refused is mended and given again with the same folder; what its call recorded is kept
+    aside."""
+    with open_archive(tmp_path) as archive:
+        archive.write_session({"plan": "first"})
+        archive.ledger_path.touch()
+    with ArchiveWriter.open(tmp_path, plan_text="cluster: {a: 1}\n", plan_digest="d2") as archive:
+        assert (tmp_path / "results/cbt_config.yaml").read_text() == "cluster: {a: 1}\n"
+        assert json.loads((tmp_path / "results/run.json").read_text())["plan_digest"] == "d2"
+        assert not list((tmp_path / "results").glob("session-*"))
+        assert len(list((tmp_path / "superseded").rglob("session-01.json"))) == 1
+        commit(archive, "numbers")
+    with pytest.raises(ArchiveError, match="another plan"):
+        open_archive(tmp_path)
+
+
+@pytest.mark.parametrize("left", [[], [".run.json.tmp"], ["run.json"], ["run.json", ".cbt_config.yaml.tmp"]])
+def test_an_archive_killed_while_it_was_begun_is_gone_on_with(tmp_path: Path, left: list[str]) -> None:
+    """Whatever the first files look like when the program is killed, the next call goes on."""
+    open_archive(tmp_path).close()
+    results = tmp_path / "results"
+    run = (results / "run.json").read_bytes()
+    for entry in results.iterdir():
+        entry.unlink()
+    for name in left:
+        (results / name).write_bytes(run if name == "run.json" else b"{")
+    open_archive(tmp_path).close()
+    assert (results / "cbt_config.yaml").read_text() == "cluster: {}\n"
+    assert json.loads((results / "run.json").read_text())["plan_digest"] == "d1"
 
 
 def test_two_runs_at_once_are_refused(tmp_path: Path) -> None:
@@ -139,6 +181,34 @@ def test_foreign_folders_are_refused_and_left_alone(tmp_path: Path, name: str) -
     with pytest.raises(ArchiveError, match="folder"):
         open_archive(tmp_path)
     assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_folder_that_becomes_foreign_is_refused_without_a_trace(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Files that appear between the first look and the lock are seen, and the lock file goes again."""
+    take = writer._take_lock
+
+    def take_late(root: Path) -> int:
+        (root / "thesis.tex").touch()
+        return take(root)
+
+    monkeypatch.setattr(writer, "_take_lock", take_late)
+    with pytest.raises(ArchiveError, match=r"thesis\.tex"):
+        open_archive(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+def test_a_path_that_is_not_utf8_is_an_archive_like_any(tmp_path: Path) -> None:
+    """File names are bytes; log, run facts and points are written all the same."""
+    root = tmp_path / os.fsdecode(b"a\xff")
+    with open_archive(root) as archive:
+        archive.write_session({"plan": f"{root}/plan.yaml"})
+        archive.log.note(f"begin: {root}")
+        commit(archive, "numbers")
+    with open_archive(root) as archive:
+        assert archive.manifest(FOLDER) is not None
+    assert "a\\udcff" in (root / "cbt.log").read_text(encoding="utf-8")
 
 
 def test_a_full_disk_is_one_clear_error(tmp_path: Path) -> None:

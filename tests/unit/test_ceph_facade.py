@@ -163,7 +163,8 @@ def test_absence_is_told_from_failure() -> None:
         ),
         (
             lambda ceph: ceph.images("a b"),
-            "rbd --conf '/a b/ceph.conf' --rados-mon-op-timeout 60 ls --pool 'a b' --format json",
+            "rbd --conf '/a b/ceph.conf' --rados-mon-op-timeout 60 --rados-osd-op-timeout 60 "
+            "ls --pool 'a b' --format json",
         ),
         (lambda ceph: ceph.image("p;", "$(i)"), "--pool 'p;' --image '$(i)' --format json"),
     ],

@@ -69,3 +69,17 @@ def test_something_else_than_a_ledger_is_refused_by_line(tmp_path: Path) -> None
         Ledger(path)
     with pytest.raises(LedgerError, match="cannot be written down"):
         Ledger(tmp_path / "no" / "folder").intend(POOL)
+
+
+def test_a_trimmed_image_is_no_longer_filled_but_still_ours(tmp_path: Path) -> None:
+    """After a mark `emptied` the image is filled again, and still removed at the end; older ledgers read as ever."""
+    ledger = Ledger(tmp_path / "ledger")
+    ledger.intend(IMAGE)
+    ledger.created(IMAGE, "abc")
+    ledger.filled(IMAGE)
+    ledger.emptied(IMAGE)
+    entry = Ledger(tmp_path / "ledger").find(IMAGE)
+    assert entry is not None
+    assert (entry.ident, entry.created, entry.filled) == ("abc", True, False)
+    ledger.filled(IMAGE)
+    assert [e.filled for e in Ledger(tmp_path / "ledger").entries()] == [True]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from benchmarks.librbdfio import BENCHMARK
+from benchmarks.librbdfio import BENCHMARK, MODES
 from benchmarks.model import Instance, LaunchContext, VolumeNeed
 from benchmarks.options import Settings, Value
 
@@ -175,3 +175,32 @@ def test_settings_that_cannot_work_are_told(changes: dict[str, Value], words: st
     """What fio would refuse, or never finish, is told before the run."""
     assert any(words in problem for problem in BENCHMARK.settings_problems(settings(**changes)))
     assert not BENCHMARK.settings_problems(settings())
+
+
+@pytest.mark.parametrize(
+    ("vol_size_mib", "blocksize", "block"),
+    [
+        (34, 4 << 20, 2 << 20),
+        (33, 4 << 20, 1 << 20),
+        (64, 4 << 20, 4 << 20),
+        (1, 4 << 20, 1 << 20),
+        (64, 4096, 4096),
+        (34, 4_000_001, 1 << 20),
+        (34, 5000, 1 << 20),
+        (64, 3 << 20, 1 << 20),
+    ],
+)
+def test_the_block_of_a_prefill_divides_the_volume(vol_size_mib: int, blocksize: int, block: int) -> None:
+    """No end of a volume stays unwritten, however odd the block that the plan asks for."""
+    prefill: dict[str, Value] = {"blocksize": blocksize, "numjobs": 1}
+    changed = settings(vol_size=vol_size_mib, prefill=Settings(prefill))
+    made = BENCHMARK.prefill(BENCHMARK.need(changed, ("a",)).volumes[0], changed, CONTEXT)
+    assert made is not None
+    assert f"--bs={block}B" in made.argv
+    assert (vol_size_mib << 20) % block == 0
+
+
+def test_trimming_modes_empty_volumes() -> None:
+    """What discards data is known, so that it is written again before the next point."""
+    modes = {mode for mode in MODES if BENCHMARK.empties_volumes(settings(mode=mode))}
+    assert modes == {"trim", "randtrim", "trimwrite", "randtrimwrite"}

@@ -376,6 +376,28 @@ def test_the_digest_covers_meaning_not_spelling(tmp_path: Path) -> None:
     assert one != other
 
 
+def test_the_digest_leaves_out_what_changes_no_result(tmp_path: Path) -> None:
+    """Where files go, who logs in and which program is called may change between two calls with one archive; a
+    benchmark's own program may not."""
+    one = minimal(tmp_path).digest
+    moved = (
+        "tmp_dir: /var/tmp/x, archive_dir: /a, pid_dir: /p, health_wait: 5, user: me, on_host_lost: continue, "
+        "host_lost_timeout: 7, ceph_cmd: /opt/ceph"
+    )
+    assert minimal(tmp_path, cluster=moved).digest == one
+    assert minimal(tmp_path, benchmark="cmd_path: /opt/fio").digest != one
+
+
+def test_passwords_in_urls_are_not_shown(tmp_path: Path) -> None:
+    """A URL keeps everything but its password, wherever in the plan it stands."""
+    text = "cluster: {clients: [localhost]}  # via http://me:hunter7@proxy:80/a\n"
+    text += "benchmarks: {librbdfio: {rbdname: 'http://user:hunter8@host/x', op_size: 4096}}\n"
+    shown = plan_of(tmp_path, text).shown_text
+    assert "hunter" not in shown
+    assert "http://me:REDACTED@proxy:80/a" in shown
+    assert "'http://user:REDACTED@host/x'" in shown
+
+
 def test_the_order_of_workloads_is_part_of_the_meaning(tmp_path: Path) -> None:
     """A precondition before a test is another plan than one after it."""
     one = minimal(tmp_path, benchmark="workloads: {a: {mode: read}, b: {mode: write}}").digest

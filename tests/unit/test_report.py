@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import shutil
 import subprocess
 import sys
 import venv
@@ -18,6 +19,7 @@ from post_processing.load import load_archive
 from post_processing.report import Report, build_report, nice_step
 from post_processing.reports import all_formats
 from post_processing.reports.results_json import document
+from post_processing.summary import doubtful_peaks_line, summary_rows
 from post_processing.words import latency_ms, share, significant, throughput, visible
 from tests.unit.archive_factory import START_S, Ran, WorkloadSpec, write_archive
 from tools.generate_performance_report import main
@@ -163,16 +165,38 @@ def test_it_starts_from_any_folder_in_every_way(tmp_path: Path, how: str) -> Non
 
 def test_a_python_without_the_packages_says_so_in_one_line(tmp_path: Path) -> None:
     """No traceback, and what to do."""
-    venv.create(tmp_path / "bare", with_pip=False, symlinks=True)
-    done = subprocess.run(
-        [str(tmp_path / "bare" / "bin" / "python"), str(TOOL), "--archive", "x"],
+    done = with_a_bare_python(tmp_path)
+    assert done.returncode == 2
+    assert len(done.stderr.splitlines()) == 1
+    assert "lacks reportlab: run 'make setup'" in done.stderr
+
+
+def test_a_python_without_the_packages_goes_on_with_the_projects_own(tmp_path: Path) -> None:
+    """The same words reach the .venv's Python; one that lacks the packages too ends in the line, not in a loop."""
+    project = tmp_path / "project/.venv/bin/python"
+    project.parent.mkdir(parents=True)
+    project.write_text('#!/bin/sh\nprintf "%s|" "$@"\n')
+    project.chmod(0o755)
+    done = with_a_bare_python(tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == f"{tmp_path}/project/tools/{TOOL.name}|--archive|a b|"
+    project.write_text(f'#!/bin/sh\nexec "{tmp_path}/bare/bin/python" "$@"\n')
+    done = with_a_bare_python(tmp_path)
+    assert (done.returncode, len(done.stderr.splitlines())) == (2, 1)
+    assert "lacks reportlab" in done.stderr
+
+
+def with_a_bare_python(folder: Path) -> subprocess.CompletedProcess[str]:
+    """The tool from a copy of the project's tools, by a Python without any package."""
+    if not (folder / "bare").exists():
+        venv.create(folder / "bare", with_pip=False, symlinks=True)
+        shutil.copytree(TOOL.parent, folder / "project/tools", ignore=shutil.ignore_patterns("__pycache__"))
+    return subprocess.run(
+        [str(folder / "bare/bin/python"), str(folder / "project/tools" / TOOL.name), "--archive", "a b"],
         capture_output=True,
         text=True,
         check=False,
     )
-    assert done.returncode == 2
-    assert len(done.stderr.splitlines()) == 1
-    assert "lacks reportlab: run 'make setup'" in done.stderr
 
 
 def test_results_json_has_the_documented_keys(tmp_path: Path) -> None:
@@ -256,6 +280,36 @@ def test_checks_answer_whether_it_can_be_trusted(tmp_path: Path) -> None:
     assert "1 of 7 points below 95 % (lowest 61.0 %)" in found["Common window"].text
     assert found["librbd cache"].text.startswith("on")
     assert found["Run"].verdict == "look"
+
+
+def test_points_of_several_clusters_are_called_out(tmp_path: Path) -> None:
+    """Figures of two clusters in one curve are no curve; the report and results.json name both."""
+    archive = write_archive(tmp_path / "a", [WorkloadSpec("w", depths=(1, 2, 4))])
+    built = build_report(load_archive(archive), made_at=NOW)
+    assert {c.name: c.verdict for c in built.checks}["One cluster"] == "good"
+    manifest = next(iter(archive.rglob("total_iodepth-002/point.json")))
+    other = manifest.read_text().replace("11111111-2222-3333-4444-555555555555", "another-cluster")
+    manifest.write_text(other)
+    built = build_report(load_archive(archive), made_at=NOW)
+    check = {c.name: c for c in built.checks}["One cluster"]
+    assert check.verdict == "look"
+    assert "2 different clusters (fsids 11111111-2222-3333-4444-555555555555, another-cluster)" in check.text
+    assert document(built)["cluster_fsids"] == ["11111111-2222-3333-4444-555555555555", "another-cluster"]
+
+
+def test_a_doubtful_peak_is_marked_in_the_table(tmp_path: Path) -> None:
+    """A peak whose instances did not run together bears a mark, and a line says what it means."""
+    spec = WorkloadSpec("w", depths=(1, 2, 4))
+    sound = load_archive(write_archive(tmp_path / "a", [spec]))
+    assert doubtful_peaks_line(sound) is None
+    assert not any("*" in cell for row in summary_rows(sound) for cell in row)
+    doubtful = load_archive(
+        write_archive(tmp_path / "b", [spec], ran=lambda _, depth, __: Ran(overlap=0.6 if depth == 4 else 1.0))
+    )
+    assert [row[5].endswith("IOPS *") for row in summary_rows(doubtful)] == [True]
+    line = doubtful_peaks_line(doubtful)
+    assert line is not None
+    assert "95%" in line
 
 
 def test_round_loads_and_limits_need_no_computing(tmp_path: Path) -> None:

@@ -189,6 +189,13 @@ def test_an_archive_without_points_gives_a_report_that_says_so(tmp_path: Path) -
     assert "The archive holds no plan" not in text
 
 
+def test_an_archive_that_recorded_nothing_at_all_gives_a_report(tmp_path: Path) -> None:
+    """Refused by preflight: no session, no point, and yet a report that says that there are no points."""
+    archive = write_archive(tmp_path / "a", [])
+    (archive / "results/session-01.json").unlink()
+    assert "holds no points" in text_of(pdf_of(archive))
+
+
 def test_bounds_are_marked_as_such(tmp_path: Path) -> None:
     """Without histograms the table shows ≤, and interpolates no percentile."""
     text = text_of(pdf_of(write_archive(tmp_path / "a", [WorkloadSpec("w")], bins=False)))
