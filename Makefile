@@ -10,7 +10,7 @@ help:
 	@echo 'make test    all checks and tests; nothing is skipped'
 	@echo 'make setup   only install what is needed (.venv, and system packages with apt)'
 	@echo 'make lint    only the static checks'
-	@echo 'make bench   what the program itself costs: time to the first point, overhead per point, window overlap'
+	@echo 'make bench   what the program itself costs: time to the first point, overhead, overlap; start spread over hosts'
 	@echo 'make docs    write docs/plan.md from the option models'
 	@echo 'make clean   remove .venv, caches, and what make demo wrote'
 
@@ -31,6 +31,7 @@ test: lint
 
 bench: setup
 	$(PYTHON_OF_PROJECT) bench/run_overhead.py
+	$(PYTHON_OF_PROJECT) bench/run_start_spread.py
 
 docs: setup
 	$(PYTHON_OF_PROJECT) -m orchestrator.plan_reference > docs/plan.md.new

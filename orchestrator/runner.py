@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -425,40 +425,26 @@ class Runner:
             health_after: Mapping[str, Any] | None = self.health.now()
         except ClusterGone:
             health_after = None
-        ramp_s, time_s = benchmark.ramp_and_time_s(point.settings)
-        return PointManifest(
-            point_id=point.id,
-            iteration=point.iteration,
-            benchmark=point.benchmark,
-            workload=point.workload,
-            reported=point.reported,
-            settings=_plain(point.settings),
-            setting=dict(point.setting),
+        return replace(
+            self._unlaunched(point, benchmark, started_s),
             queue_depth=sum(j.record.numjobs * j.record.iodepth for j in judged),
             status=verdict.status,
             reason=verdict.reason,
-            started_s=started_s,
             ended_s=ended_s,
-            ramp_s=ramp_s,
-            time_s=time_s,
             instances_expected=len(judged),
             overlap=verdict.overlap,
             start_skew_s=verdict.start_skew_s,
             instances=tuple(j.record for j in judged),
             health_before=health_before,
             health_after=health_after,
-            cluster_fsid=self.cluster_fsid,
-            versions=self.versions,
             notes=(*verdict.notes, *_health_notes(health_before, health_after), *more_notes),
         )
 
-    def _failed(self, point: RunPoint, reason: str) -> PointManifest:
-        """Archives a point that could not be launched at all."""
-        benchmark = self.benchmarks[point.benchmark]
-        now = time.time()
+    def _unlaunched(self, point: RunPoint, benchmark: RunnableBenchmark, now_s: float) -> PointManifest:
+        """The manifest of a point of which nothing has run."""
         ramp_s, time_s = benchmark.ramp_and_time_s(point.settings)
         planned = benchmark.instances(point.settings, benchmark.need(point.settings, self.clients))
-        manifest = PointManifest(
+        return PointManifest(
             point_id=point.id,
             iteration=point.iteration,
             benchmark=point.benchmark,
@@ -468,9 +454,9 @@ class Runner:
             setting=dict(point.setting),
             queue_depth=sum(instance.queue_depth for instance in planned),
             status="failed",
-            reason=reason,
-            started_s=now,
-            ended_s=now,
+            reason=None,
+            started_s=now_s,
+            ended_s=now_s,
             ramp_s=ramp_s,
             time_s=time_s,
             instances_expected=len(planned),
@@ -482,6 +468,10 @@ class Runner:
             cluster_fsid=self.cluster_fsid,
             versions=self.versions,
         )
+
+    def _failed(self, point: RunPoint, reason: str) -> PointManifest:
+        """Archives a point that could not be launched at all."""
+        manifest = replace(self._unlaunched(point, self.benchmarks[point.benchmark], time.time()), reason=reason)
         staged = self.archive.stage(point.folder)
         try:
             self.archive.commit(staged, manifest, _benchmark_config(point))
