@@ -37,11 +37,11 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from cluster.command import Command, quote_words  # noqa: E402 - this file is started by its path
-from cluster.hosts import Host  # noqa: E402
-from cluster.launcher import HostOutcome, LaunchedInstance, LaunchSpec, Limits, gate_command, launch  # noqa: E402
-from cluster.transports.base import Channel, Transport  # noqa: E402
-from cluster.transports.ssh import SshOptions, SshTransport, connect_all  # noqa: E402
-from tests.lab.lab import Lab, running_lab  # noqa: E402
+from cluster.hosts import Host  # noqa: E402 - as above
+from cluster.launcher import HostOutcome, LaunchedInstance, LaunchSpec, Limits, gate_command, launch  # noqa: E402 - as above
+from cluster.transports.base import Channel, Transport  # noqa: E402 - as above
+from cluster.transports.ssh import SshOptions, SshTransport, connect_all  # noqa: E402 - as above
+from tests.lab.lab import Lab, running_lab  # noqa: E402 - as above
 
 SHAPES = ((8, 8), (64, 4))
 AIMS_MS = {8: 40, 64: 150}

@@ -114,13 +114,19 @@ NORANDOMMAP = Option(
     default=False,
     description="Random offsets may repeat before every block was visited once.",
 )
-RECOV_TEST_TYPE = Option(
-    "recov_test_type",
-    Kind.TEXT,
-    default="blocking",
-    choices=("blocking", "background"),
-    description="How a `recovery_test` goes along: `blocking` ends the load when recovery is done, `background` "
-    "measures while another pool recovers.",
+NO_RECOVERY_TEST = "tests with an OSD down are not available yet"
+RECOV_TEST_TYPE = Option("recov_test_type", Kind.TEXT, choices=("blocking", "background"), no_effect=NO_RECOVERY_TEST)
+CMD_PATH = Option(
+    "cmd_path", Kind.COMMAND, default=("/usr/bin/fio",), sweep=False, description="The fio to run on clients."
+)
+VOL_OBJECT_SIZE = Option(
+    "vol_object_size",
+    Kind.INTEGER,
+    default=22,
+    unit="log2 of bytes",
+    minimum=12,
+    maximum=25,
+    description="Object size of the images as a power of two; 22 is 4 MiB.",
 )
 CLIENT_ENDPOINTS = Option(
     "client_endpoints", Kind.TEXT, sweep=False, description="The entry of `client_endpoints` to run on (required)."

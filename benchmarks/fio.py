@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from benchmarks.common_options import (
     CLIENT_ENDPOINTS,
+    CMD_PATH,
     COMMON_OPTIONS,
     END_FSYNC,
     IODEPTH,
@@ -25,7 +26,7 @@ from benchmarks.options_only import OptionsOnly
 
 OPTIONS: tuple[Option, ...] = (
     CLIENT_ENDPOINTS,
-    Option("cmd_path", Kind.COMMAND, default=("/usr/bin/fio",), sweep=False, description="The fio to run on clients."),
+    CMD_PATH,
     Option("direct", Kind.INTEGER, default=1, minimum=0, maximum=1, description="1: go past the page cache."),
     time_option(None),
     TIME_BASED,

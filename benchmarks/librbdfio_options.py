@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from benchmarks.common_options import (
+    CMD_PATH,
     COMMON_OPTIONS,
     END_FSYNC,
     LOG_AVG_MSEC,
     MODE,
+    NO_RECOVERY_TEST,
     NORANDOMMAP,
     NUMJOBS,
     OP_SIZE,
@@ -17,6 +19,7 @@ from benchmarks.common_options import (
     RECOV_TEST_TYPE,
     RWMIXREAD,
     TIME_BASED,
+    VOL_OBJECT_SIZE,
     time_option,
 )
 from benchmarks.options import Kind, Option
@@ -26,7 +29,7 @@ FIO_FORMATS = ("json", "json+", "json,normal", "json+,normal", "normal,json", "n
 _ALWAYS_DIRECT = "the rbd engine has no page cache to go through or around"
 
 OPTIONS: tuple[Option, ...] = (
-    Option("cmd_path", Kind.COMMAND, default=("/usr/bin/fio",), sweep=False, description="The fio to run on clients."),
+    CMD_PATH,
     Option(
         "clientname", Kind.TEXT, default="admin", description="Ceph user that fio connects as, without the `client.`."
     ),
@@ -37,9 +40,7 @@ OPTIONS: tuple[Option, ...] = (
         description="Profile of a second pool, `<poolname>-data`, for the images' data; erasure-coded pools need "
         "`ec_overwrites` there. Unset: data and metadata share one pool.",
     ),
-    Option(
-        "recov_pool_profile", Kind.TEXT, default="default", description="Profile of the pool of a background recovery."
-    ),
+    Option("recov_pool_profile", Kind.TEXT, no_effect=NO_RECOVERY_TEST),
     RECOV_TEST_TYPE,
     time_option(None),
     TIME_BASED,
@@ -73,15 +74,7 @@ OPTIONS: tuple[Option, ...] = (
         no_effect="placement groups come from the pool profile",
     ),
     Option("vol_size", Kind.INTEGER, default=65536, unit="MiB", minimum=1, description="Size of each volume."),
-    Option(
-        "vol_object_size",
-        Kind.INTEGER,
-        default=22,
-        unit="log2 of bytes",
-        minimum=12,
-        maximum=25,
-        description="Object size of the images as a power of two; 22 is 4 MiB.",
-    ),
+    VOL_OBJECT_SIZE,
     Option("volumes_per_client", Kind.INTEGER, default=1, minimum=1, description="Volumes on each client host."),
     Option("procs_per_volume", Kind.INTEGER, default=1, minimum=1, description="fio processes on each volume."),
     RANDOM_DISTRIBUTION,
@@ -111,12 +104,7 @@ OPTIONS: tuple[Option, ...] = (
         description="How long the monitors watch the idle cluster before the first point.",
     ),
     Option("poolname", Kind.TEXT, default="cbt-librbdfio", description="Pool of the images."),
-    Option(
-        "recov_pool_name",
-        Kind.TEXT,
-        default="cbt-librbdfio-recov",
-        description="Pool that is filled for a background recovery.",
-    ),
+    Option("recov_pool_name", Kind.TEXT, no_effect=NO_RECOVERY_TEST),
     Option(
         "rbdname",
         Kind.TEXT,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from benchmarks.common_options import (
+    CMD_PATH,
     COMMON_OPTIONS,
     END_FSYNC,
     IODEPTH,
@@ -14,13 +15,14 @@ from benchmarks.common_options import (
     RAMP,
     RANDOM_DISTRIBUTION,
     RWMIXREAD,
+    VOL_OBJECT_SIZE,
     time_option,
 )
 from benchmarks.options import Kind, Option
 from benchmarks.options_only import OptionsOnly
 
 OPTIONS: tuple[Option, ...] = (
-    Option("cmd_path", Kind.COMMAND, default=("/usr/bin/fio",), sweep=False, description="The fio to run on clients."),
+    CMD_PATH,
     POOL_PROFILE,
     Option("concurrent_procs", Kind.INTEGER, default=1, minimum=1, description="fio processes on each client."),
     time_option(None),
@@ -34,15 +36,7 @@ OPTIONS: tuple[Option, ...] = (
     Option("ioengine", Kind.TEXT, default="libaio", description="fio's way to do I/O."),
     OP_SIZE,
     Option("vol_size", Kind.INTEGER, default=65536, unit="MiB", minimum=1, description="Size of each image."),
-    Option(
-        "vol_object_size",
-        Kind.INTEGER,
-        default=22,
-        unit="log2 of bytes",
-        minimum=12,
-        maximum=25,
-        description="Object size of the images as a power of two; 22 is 4 MiB.",
-    ),
+    VOL_OBJECT_SIZE,
     RANDOM_DISTRIBUTION,
     Option("client_ra", Kind.INTEGER, default=128, unit="KiB", minimum=0, description="Read-ahead of the devices."),
     Option("direct", Kind.INTEGER, default=1, minimum=0, maximum=1, description="1: go past the page cache."),

@@ -86,7 +86,7 @@ CLUSTER_OPTIONS: tuple[Option, ...] = (
     ),
     Option("iterations", Kind.INTEGER, default=1, minimum=1, sweep=False, description="How often everything is run."),
     Option("conf_file", Kind.TEXT, sweep=False, description="The cluster's ceph.conf; `-c` takes precedence."),
-    Option("clusterid", Kind.TEXT, default="ceph", sweep=False, description="Name of the cluster."),
+    Option("clusterid", Kind.TEXT, sweep=False, no_effect="the ceph.conf says which cluster it is"),
     Option("tmp_dir", Kind.TEXT, sweep=False, description="Folder for a run's temporary files; unset: one is made."),
     Option("archive_dir", Kind.TEXT, sweep=False, description="Where results go; `-a` takes precedence."),
     Option(
@@ -173,7 +173,12 @@ CLUSTER_OPTIONS: tuple[Option, ...] = (
         fields=RECOVERY_TEST_OPTIONS,
         description="Take OSDs down during the measurements.",
     ),
-    Option("crush_profiles", Kind.MAPPING, default={}, sweep=False, description="Name to the facts of a CRUSH rule."),
+    Option(
+        "crush_profiles",
+        Kind.MAPPING,
+        sweep=False,
+        no_effect="CRUSH rules are not made here; `crush_profile` names one that is there",
+    ),
     Option("cephfs_pools", Kind.MAPPING, default={}, sweep=False, description="Pool of CephFS to its pool profile."),
     Option("rgw_pools", Kind.MAPPING, default={}, sweep=False, description="Pool of the gateways to its pool profile."),
     Option("is_teuthology", Kind.FLAG, sweep=False, no_effect="nothing here depends on teuthology"),
@@ -234,7 +239,7 @@ POOL_PROFILE_OPTIONS: tuple[Option, ...] = (
     Option(
         "ec_overwrites", Kind.FLAG, default=False, sweep=False, description="Let an erasure-coded pool hold image data."
     ),
-    Option("crush_profile", Kind.TEXT, sweep=False, description="The CRUSH rule: an entry of `crush_profiles`."),
+    Option("crush_profile", Kind.TEXT, sweep=False, description="A CRUSH rule of the cluster."),
     Option("cache_profile", Kind.TEXT, sweep=False, no_effect=CACHE_TIER),
     Option("cache_mode", Kind.TEXT, sweep=False, no_effect=CACHE_TIER),
     Option("hit_set_type", Kind.TEXT, sweep=False, no_effect=CACHE_TIER),

@@ -34,7 +34,6 @@ CLUSTER_FACTS = (
     "osd_devices",
     "disable_balancer",
     "recovery_test",
-    "crush_profiles",
 )
 """Cluster settings that a result depends on."""
 POOL_PROFILE_KEYS = ("pool_profile", "data_pool_profile", "recov_pool_profile")

@@ -525,9 +525,9 @@ def _points_tables(item: CurveReport) -> Iterator[Flowable]:
 
 def _points_row(item: CurveReport, point: ResultPoint) -> list[Any]:
     numbers = point.numbers
-    status = point.status
+    status: str = point.status
     if status == "partial" and point.instances_expected:
-        status = f"{status} {point.instances_observed}/{point.instances_expected}"  # type: ignore[assignment]  # shown only
+        status = f"{status} {point.instances_observed}/{point.instances_expected}"
     tags = []
     if item.knee is not None and point is item.knee.point:
         tags.append("knee")

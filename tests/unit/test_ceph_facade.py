@@ -49,16 +49,16 @@ class Canned:
         return Completed(self.host, command, *self._answer)
 
     def start(self, command: Command) -> Channel:
-        raise NotImplementedError(command)
+        raise AssertionError("only commands are asked of this host", command)
 
     def put(self, data: bytes, path: str, mode: int = 0o600) -> None:
-        raise NotImplementedError(data, path, mode)
+        raise AssertionError("only commands are asked of this host", data, path, mode)
 
     def fetch(self, directory: str, into: Path) -> tuple[str, ...]:
-        raise NotImplementedError(directory, into)
+        raise AssertionError("only commands are asked of this host", directory, into)
 
     def remove(self, directory: str) -> None:
-        raise NotImplementedError(directory)
+        raise AssertionError("only commands are asked of this host", directory)
 
     def close(self) -> None: ...
 
